@@ -51,17 +51,12 @@ from .ingest.event_processor import EventProcessor
 from .ingest.event_window import EventWindow
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.in_place import InPlace
-from .ingest.loader import (
-    NEVER,
-    READS_MAX_DEFAULT,
-    CompleteLoad,
-    Loader,
-    Materializer,
-    PublishTables,
-    Result,
-)
+from .ingest.loader import READS_MAX_DEFAULT, Loader
+from .ingest.materializer import Materializer
+from .ingest.needs import NEVER
 from .ingest.poller import Poll, Polled, Poller, PollFailed
 from .ingest.reports import Reports
+from .ingest.results import CompleteLoad, PublishTables, Result
 from .ingest.sync_rules import SyncRules
 from .introspection import Introspection
 from .metastore.port import (

@@ -16,8 +16,9 @@ from ..ingest.event_processor import EventProcessor
 from ..ingest.event_window import Gap
 from ..ingest.identity import Identified
 from ..ingest.in_place import InPlace
-from ..ingest.loader import Loader, Result
+from ..ingest.loader import Loader
 from ..ingest.poller import Batch, Polled, Poller, PollFailed
+from ..ingest.results import Result
 from ..ingest.sync_rules import Follow, SyncRules
 from ..ingest.transactions import Transactions
 from ..metastore.port import (

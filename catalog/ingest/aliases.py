@@ -11,8 +11,8 @@ Invariant: what is raised for an alias raises nothing else.
 
 from ...topics.objects.names import TableId
 from ..model.tables import FilesWritten, Tables
-from .loader import NEVER
 from .locations import Locations, normal
+from .needs import NEVER
 
 
 class Aliases:

@@ -32,7 +32,8 @@ from ..metastore.port import (
     TableRead,
 )
 from ..model.tables import Tables
-from .loader import Need, PublishTables
+from .needs import Need
+from .results import PublishTables
 from .thrift_json import parsed, struct_bytes
 
 _TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last

@@ -1,4 +1,4 @@
-"""Loader: decides the next reads of the metastore and which results may be published; writes them.
+"""Loader: decides the next reads of the metastore and which results may be published.
 
     dirty ──read──▶ in flight ──done──▶ unconfirmed ──a later poll ends──▶ published
                         └──────── an event overtakes the read ────────▶ dirty again
@@ -12,10 +12,8 @@ that only events of partitions overtook, what was read is published, each partit
 Where events are not polled, nothing waits for a confirmation.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 from typing import Final
@@ -23,9 +21,8 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.objects.names import EVERYTHING, Scope, TableId
 from ...topics.objects.selector import Selector
-from ...topics.objects.tables import VIEW, Column
+from ...topics.objects.tables import Column
 from ...topics.turn import Outbox
-from ...topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
 from ..metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -37,97 +34,23 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.decoded import created_at, read_struct
-from ..model.namespace import Namespace
-from ..model.tables import Tables
-from .chunked_load import BAD_MAX, ChunkedLoad, PublishPartitions
-from .sync_rules import SyncRules
+from .chunked_load import BAD_MAX, ChunkedLoad
+from .needs import (
+    NEVER,
+    RETRY_S,
+    WHOLE_PER_READ_MAX,
+    Backlog,
+    Need,
+    PendingEvents,
+)
+from .results import CompleteLoad, PublishTables, Result, Withdraw
 
-NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
-WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
 TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of one is published
-REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
-RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
-RETRY_S_MAX: Final = 30.0
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
-LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name one: below 1 ms
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
-
-
-@dataclass(slots=True)
-class Need:
-    """What must be read of one dirty table, and how reading it has gone so far."""
-
-    seq: int = NEVER  # arrival number of the first event that caused it
-    obj: bool = False  # the table's own struct
-    whole: bool = False  # all its partitions, too
-    dropped: bool = False  # an incarnation of it ended
-    resync: bool = False  # events of it are missing: perhaps of its end, or of its data
-    data: bool = False  # what its files hold changed
-    load: bool = False  # a background load: no event and no request waits for it
-    alone: bool = False  # not in one read with others: such a read failed
-    apart: bool = False  # its partitions after it, in chunks: one of them may be unreadable
-    names: dict[str, None] = field(default_factory=dict)  # these partitions, an ordered set
-    tries: int = 0  # reads that an event overtook
-    refused: int = 0  # reads that failed
-    retry_at: float = 0.0  # not before
-
-    def merge(self, other: "Need") -> None:
-        """Need what ``other`` needs as well."""
-        self.seq = min(self.seq, other.seq)
-        self.obj |= other.obj
-        self.whole |= other.whole
-        self.dropped |= other.dropped
-        self.resync |= other.resync
-        self.data |= other.data
-        self.load &= other.load
-        self.alone |= other.alone
-        self.apart |= other.apart
-        self.names.update(other.names)
-        self.tries = max(self.tries, other.tries)
-        self.refused = max(self.refused, other.refused)
-        self.retry_at = min(self.retry_at, other.retry_at)  # it changed: perhaps for the better
-
-    def back_off(self, now: float) -> bool:
-        """Note a read that was refused; return whether it was tried often enough.
-
-        The first refusal may have been for others of the same read: it is tried alone.
-        """
-        self.refused += self.alone
-        pause_s = min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
-        self.retry_at = now + pause_s if self.alone else now
-        self.alone = True
-        return self.refused >= REFUSED_TRIES_MAX
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishTables:
-    """Result: these objects are so; a database of None, a table without ``thrift``, is gone."""
-
-    databases: dict[str, bytes | None]
-    tables: dict[TableId, TableRead]
-    needs: dict[TableId, Need]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteLoad:
-    """Result: every partition of the table was published, and all are of one moment."""
-
-    table: TableId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withdraw:
-    """Result: the metastore cannot read this table; hold a stub of it, and go on trying."""
-
-    table: TableId
-    error: str
-
-
-Result = PublishTables | PublishPartitions | CompleteLoad | Withdraw
 
 
 @dataclass(slots=True)
@@ -155,161 +78,6 @@ class InFlightRead:
             return  # a chunk: its load knows what is dirty
         if names is None or need.whole or any(name in need.names for name in names):
             self.overtaken[table] = names is None or self.overtaken.get(table, False)
-
-
-class Backlog:
-    """Tables to read in the background: those that need a resync first, then those never read.
-
-    A gap in the events makes every table need a resync; one read of them all would block
-    everything else for minutes.
-    """
-
-    def __init__(self) -> None:
-        self.seq = NEVER  # arrival number of the oldest gap; NEVER iff no table needs a resync
-        self._resync: OrderedDict[TableId, None] = OrderedDict()  # ordered sets
-        self._new: dict[TableId, None] = {}
-        self._dbs = Counter[str]()  # how many of ``_resync`` each database has; none has 0
-
-    def __len__(self) -> int:
-        return len(self._resync) + len(self._new)
-
-    def needs_resync(self, table: TableId) -> bool:
-        """Return whether ``table`` waits to be read again."""
-        return table in self._resync
-
-    def oldest(self, scope: Scope) -> int:
-        """Return the number of the oldest gap if anything in ``scope`` needs a resync."""
-        return self.seq if self.count(scope) else NEVER
-
-    def count(self, scope: Scope) -> int:
-        """Return how many tables in ``scope`` need a resync. Cost: O(1)."""
-        if scope.table:
-            return scope in self._resync
-        return self._dbs[scope.db] if scope.db else len(self._resync)
-
-    def first(self, scope: Scope) -> TableId:
-        """Return one of the next tables that need a resync, in ``scope``; else its database."""
-        some = islice(self._resync, LOOKED_AT_MAX)
-        return next(filter(scope.includes, some), (scope.db, scope.table))
-
-    def hasten(self, table: TableId) -> None:
-        """Read ``table`` before all others that need a resync, if it does."""
-        if table in self._resync:
-            self._resync.move_to_end(table, last=False)
-
-    def add(self, table: TableId) -> None:
-        """Read ``table`` when those before it have been taken."""
-        if table not in self._resync:
-            self._new[table] = None
-
-    def resync(self, tables: Iterable[TableId], *, seq: int) -> None:
-        """Read ``tables`` again."""
-        new = [table for table in tables if table not in self._resync]
-        self._resync.update(dict.fromkeys(new))
-        self._dbs.update(db for db, _ in new)
-        self._set_seq(min(self.seq, seq))
-
-    def discard(self, table: TableId) -> None:
-        """Do not load ``table``; one that needs a resync is read all the same."""
-        self._new.pop(table, None)
-
-    def retain(self, wanted: Callable[[TableId], bool]) -> None:
-        """Load only tables that are ``wanted``."""
-        self._new = {table: None for table in self._new if wanted(table)}
-
-    def take_whole(self, count: int, partitioned: Callable[[TableId], bool]) -> dict[TableId, Need]:
-        """Remove the ``partitioned`` ones of the next ``count`` tables; return what to read.
-
-        All of their partitions are read, to be compared with those held.
-        """
-        found = [table for table in islice(self._resync, count) if partitioned(table)]
-        return {table: self.take_one(table) for table in found[:WHOLE_PER_READ_MAX]}
-
-    def take(self, count: int) -> dict[TableId, Need]:
-        """Remove the next ``count`` tables, and return what is to be read of each."""
-        needs = {table: self.take_one(table) for table in list(islice(self._resync, count))}
-        for table in list(islice(self._new, count - len(needs))):
-            del self._new[table]
-            needs.setdefault(table, Need(obj=True, whole=True, load=True))
-        return needs
-
-    def take_one(self, table: TableId) -> Need:
-        """Remove ``table``, which needs a resync, and return what is to be read of it."""
-        need = Need(self.seq, obj=True, whole=True, resync=True)
-        del self._resync[table]
-        self._dbs[table[0]] -= 1
-        if not self._dbs[table[0]]:
-            del self._dbs[table[0]]
-        self._set_seq(self.seq)
-        return need
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        assert self._dbs == Counter(db for db, _ in self._resync)
-        assert all(self._dbs.values())
-        assert (self.seq == NEVER) == (not self._resync)
-
-    def _set_seq(self, seq: int) -> None:
-        self.seq = seq if self._resync else NEVER
-
-
-class PendingEvents:
-    """The arrival numbers of events of which something is to be read or published.
-
-    A poll's events have one number, so there are few, however many tables are dirty.
-    """
-
-    def __init__(self) -> None:
-        self._needs: dict[int, int] = {}  # by arrival number: how many wait for it
-        self._by_db: dict[str, dict[str, list[int]]] = {}
-        """The numbers that each table waits for, two at most; of a database under an empty name."""
-
-    def oldest(self, scope: Scope = EVERYTHING) -> int:
-        """Return the lowest number in ``scope``; NEVER if there is none."""
-        if not scope.db:
-            return min(self._needs, default=NEVER)
-        tables = self._by_db.get(scope.db, {})
-        if not scope.table:
-            return min((seq for seqs in tables.values() for seq in seqs), default=NEVER)
-        return min((*tables.get(scope.table, ()), *tables.get("", ())), default=NEVER)
-
-    def tables(self, scope: Scope, *, seq: int) -> Iterator[TableId]:
-        """Yield what in ``scope`` waits for events up to the number ``seq``."""
-        for db in [scope.db] if scope.db else tuple(self._by_db):
-            for table, seqs in self._by_db.get(db, {}).items():
-                if min(seqs) <= seq and scope.includes((db, table)):
-                    yield db, table
-
-    def count(self, seq: int) -> int:
-        """Return how many tables and databases wait for events up to the number ``seq``."""
-        return sum(count for of, count in self._needs.items() if of <= seq)
-
-    def add(self, table: TableId, need: Need) -> None:
-        """Count ``need`` of ``table``, unless it is for a background load."""
-        if not need.load:
-            self._needs[need.seq] = self._needs.get(need.seq, 0) + 1
-            self._by_db.setdefault(table[0], {}).setdefault(table[1], []).append(need.seq)
-
-    def remove(self, table: TableId, need: Need) -> None:
-        """Count ``need``, which is as it was when it was added, no more."""
-        if need.load:
-            return
-        self._needs[need.seq] -= 1
-        if not self._needs[need.seq]:
-            del self._needs[need.seq]
-        db, name = table
-        self._by_db[db][name].remove(need.seq)
-        if not self._by_db[db][name]:
-            del self._by_db[db][name]
-        if not self._by_db[db]:
-            del self._by_db[db]
-
-    def check(self, needs: Iterable[tuple[TableId, Need]]) -> None:
-        """Assert that exactly ``needs`` are counted."""
-        counted = [(table, need.seq) for table, need in needs if not need.load]
-        assert Counter(seq for _, seq in counted) == self._needs
-        found = {(db, table): seqs for db, of in self._by_db.items() for table, seqs in of.items()}
-        assert Counter(counted) == Counter((t, seq) for t, seqs in found.items() for seq in seqs)
 
 
 class Loader:
@@ -873,124 +641,3 @@ class Loader:
     def _withdraw(self, table: TableId, error: str) -> Withdraw:
         self._errors[table] = error
         return Withdraw(table=table, error=error)
-
-
-class Materializer:
-    """Turns the loader's results into transactions; has no state of its own."""
-
-    def __init__(
-        self,
-        namespace: Namespace,
-        tables: Tables,
-        loader: Loader,
-        *,
-        rules: SyncRules,
-        found: Callable[[TableId, Iterable[str]], bool],
-    ) -> None:
-        """Take the parts that are written.
-
-        Args:
-            namespace: The databases and names.
-            tables: The tables and partitions.
-            loader: Reads the partitions of tables that are too large for one read.
-            rules: Which tables are not followed.
-            found: Whether a table or partitions of it are read because they differed.
-        """
-        self._found = found
-        self._namespace = namespace
-        self._rules = rules
-        self._tables = tables
-        self._loader = loader
-
-    def apply(self, results: Iterable[Result]) -> tuple[Withdraw, ...]:
-        """Write ``results``; return those that withdrew a table."""
-        withdrawn: tuple[Withdraw, ...] = ()
-        for result in results:
-            match result:
-                case PublishTables():
-                    self._publish(result)
-                case PublishPartitions(table=table):
-                    changes: dict[str, bytes | None] = dict(result.partitions)
-                    changes |= dict.fromkeys(result.gone)
-                    self._tables.write_partitions(table, changes, source=SOURCE_LOAD)
-                case CompleteLoad(table=table):
-                    self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
-                case Withdraw(table=table):
-                    self._tables.withdraw(table, source=SOURCE_EVENTS)
-                    withdrawn += (result,)
-                case _:
-                    assert_never(result)
-        return withdrawn
-
-    def _publish(self, result: PublishTables) -> None:
-        followed = {t: r for t, r in result.tables.items() if not self._withheld(t, r, result)}
-        result = replace(result, tables=followed)
-        off = self._rules.off_among(result.databases)
-        types: dict[TableId, str | None] = {}
-        for table, read in result.tables.items():
-            if result.needs[table].obj:
-                types[table] = read_struct(read.thrift).type if read.thrift else None
-        renewed = [t for t, kind in types.items() if kind is not None and self._ended(t, result)]
-        sources = {self._source(of, need) for of, need in result.needs.items()}
-        causes = (SOURCE_EVENTS, SOURCE_RECONCILIATION)  # rather than a load in the same read
-        self._namespace.write(
-            result.databases,
-            types,
-            renewed=renewed,
-            source=next((one for one in causes if one in sources), SOURCE_LOAD),
-        )
-        self._rules.note_written(off)
-        for db, thrift in result.databases.items():
-            if thrift is None:
-                for table in self._tables.of_database(db):
-                    self._drop(table, SOURCE_EVENTS)
-        for table, read in result.tables.items():
-            self._table(table, read, result.needs[table])
-
-    def _source(self, table: TableId, need: Need) -> int:
-        if need.load:
-            return SOURCE_LOAD
-        return SOURCE_RECONCILIATION if self._found(table, need.names) else SOURCE_EVENTS
-
-    def _withheld(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
-        """Return whether ``table`` is not followed, and was read for no event or order."""
-        need = result.needs[table]
-        only_missing = need.resync and not (need.data or need.dropped)
-        return only_missing and self._rules.withholds(table, read.thrift)
-
-    def _ended(self, table: TableId, result: PublishTables) -> bool:
-        """Return whether what was read of ``table`` is another incarnation than the one known."""
-        need, held = result.needs[table], self._tables.value(table)
-        thrift = result.tables[table].thrift
-        if need.dropped or not need.resync or thrift is None:
-            return need.dropped
-        at = created_at(thrift)
-        return held is None or at is None or at != created_at(held.thrift)
-
-    def _table(self, table: TableId, read: TableRead, need: Need) -> None:
-        source = self._source(table, need)
-        record = self._namespace.find(table)
-        if record is None or (need.obj and read.thrift is None):
-            self._drop(table, source)
-            return
-        if read.thrift is None or not need.whole:
-            changes = {name: read.partitions.get(name) for name in need.names}
-            self._tables.write_partitions(
-                table, changes, thrift=read.thrift, source=source, data=need.data
-            )
-            return
-        complete = read.whole or not read_struct(read.thrift).partition_columns
-        self._tables.write_whole(
-            table,
-            read.thrift,
-            read.partitions if complete else None,
-            incarnation=record.incarnation,
-            source=source,
-            data=need.data or (need.resync and read_struct(read.thrift).type != VIEW),
-        )
-        if not complete:
-            self._loader.begin_chunked_load(table, read.names, refused=need.refused)
-
-    def _drop(self, table: TableId, source: int) -> None:
-        self._loader.discard(table)
-        self._tables.drop(table, source=source)

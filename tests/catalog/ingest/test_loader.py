@@ -13,24 +13,23 @@ from topicast.catalog.ingest.chunked_load import (
 )
 from topicast.catalog.ingest.loader import (
     AWAY_S_MAX,
-    NEVER,
     READS_KEPT,
+    TABLES_PER_READ_MAX,
+    TOGETHER_TRIES_MAX,
+    YIELD_S,
+    Loader,
+)
+from topicast.catalog.ingest.materializer import Materializer
+from topicast.catalog.ingest.needs import (
+    NEVER,
     REFUSED_TRIES_MAX,
     RETRY_S,
     RETRY_S_MAX,
-    TABLES_PER_READ_MAX,
-    TOGETHER_TRIES_MAX,
     WHOLE_PER_READ_MAX,
-    YIELD_S,
     Backlog,
-    CompleteLoad,
-    Loader,
-    Materializer,
     Need,
-    PublishTables,
-    Result,
-    Withdraw,
 )
+from topicast.catalog.ingest.results import CompleteLoad, PublishTables, Result, Withdraw
 from topicast.catalog.ingest.sync_rules import SyncRules
 from topicast.catalog.metastore.port import (
     Dirty,

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.catalog.ingest.event_window import SETTLE_EVERY_S, WINDOW_S, EventWindow
 from topicast.catalog.ingest.identity import Finding, Identified, Identify
-from topicast.catalog.ingest.loader import NEVER
+from topicast.catalog.ingest.needs import NEVER
 from topicast.catalog.ingest.poller import (
     ACTIVE_S,
     BACKOFF_S,

@@ -1,0 +1,144 @@
+"""Materializer: writes the loader's results into the namespace and the tables.
+
+result ──object and partitions──▶ tables
+       ──the object is gone──▶ names and tables without it
+       ──too large for one read──▶ LOADING, and a chunked load of the loader
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ...topics.backports import assert_never
+from ...topics.objects.names import TableId
+from ...topics.objects.tables import VIEW
+from ...topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
+from ..metastore.port import TableRead
+from ..model.decoded import created_at, read_struct
+from ..model.namespace import Namespace
+from ..model.tables import Tables
+from .chunked_load import PublishPartitions
+from .loader import Loader
+from .needs import Need
+from .results import CompleteLoad, PublishTables, Result, Withdraw
+from .sync_rules import SyncRules
+
+
+class Materializer:
+    """Turns the loader's results into transactions; has no state of its own."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        loader: Loader,
+        *,
+        rules: SyncRules,
+        found: Callable[[TableId, Iterable[str]], bool],
+    ) -> None:
+        """Take the parts that are written.
+
+        Args:
+            namespace: The databases and names.
+            tables: The tables and partitions.
+            loader: Reads the partitions of tables that are too large for one read.
+            rules: Which tables are not followed.
+            found: Whether a table or partitions of it are read because they differed.
+        """
+        self._found = found
+        self._namespace = namespace
+        self._rules = rules
+        self._tables = tables
+        self._loader = loader
+
+    def apply(self, results: Iterable[Result]) -> tuple[Withdraw, ...]:
+        """Write ``results``; return those that withdrew a table."""
+        withdrawn: tuple[Withdraw, ...] = ()
+        for result in results:
+            match result:
+                case PublishTables():
+                    self._publish(result)
+                case PublishPartitions(table=table):
+                    changes: dict[str, bytes | None] = dict(result.partitions)
+                    changes |= dict.fromkeys(result.gone)
+                    self._tables.write_partitions(table, changes, source=SOURCE_LOAD)
+                case CompleteLoad(table=table):
+                    self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
+                case Withdraw(table=table):
+                    self._tables.withdraw(table, source=SOURCE_EVENTS)
+                    withdrawn += (result,)
+                case _:
+                    assert_never(result)
+        return withdrawn
+
+    def _publish(self, result: PublishTables) -> None:
+        followed = {t: r for t, r in result.tables.items() if not self._withheld(t, r, result)}
+        result = replace(result, tables=followed)
+        off = self._rules.off_among(result.databases)
+        types: dict[TableId, str | None] = {}
+        for table, read in result.tables.items():
+            if result.needs[table].obj:
+                types[table] = read_struct(read.thrift).type if read.thrift else None
+        renewed = [t for t, kind in types.items() if kind is not None and self._ended(t, result)]
+        sources = {self._source(of, need) for of, need in result.needs.items()}
+        causes = (SOURCE_EVENTS, SOURCE_RECONCILIATION)  # rather than a load in the same read
+        self._namespace.write(
+            result.databases,
+            types,
+            renewed=renewed,
+            source=next((one for one in causes if one in sources), SOURCE_LOAD),
+        )
+        self._rules.note_written(off)
+        for db, thrift in result.databases.items():
+            if thrift is None:
+                for table in self._tables.of_database(db):
+                    self._drop(table, SOURCE_EVENTS)
+        for table, read in result.tables.items():
+            self._table(table, read, result.needs[table])
+
+    def _source(self, table: TableId, need: Need) -> int:
+        if need.load:
+            return SOURCE_LOAD
+        return SOURCE_RECONCILIATION if self._found(table, need.names) else SOURCE_EVENTS
+
+    def _withheld(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
+        """Return whether ``table`` is not followed, and was read for no event or order."""
+        need = result.needs[table]
+        only_missing = need.resync and not (need.data or need.dropped)
+        return only_missing and self._rules.withholds(table, read.thrift)
+
+    def _ended(self, table: TableId, result: PublishTables) -> bool:
+        """Return whether what was read of ``table`` is another incarnation than the one known."""
+        need, held = result.needs[table], self._tables.value(table)
+        thrift = result.tables[table].thrift
+        if need.dropped or not need.resync or thrift is None:
+            return need.dropped
+        at = created_at(thrift)
+        return held is None or at is None or at != created_at(held.thrift)
+
+    def _table(self, table: TableId, read: TableRead, need: Need) -> None:
+        source = self._source(table, need)
+        record = self._namespace.find(table)
+        if record is None or (need.obj and read.thrift is None):
+            self._drop(table, source)
+            return
+        if read.thrift is None or not need.whole:
+            changes = {name: read.partitions.get(name) for name in need.names}
+            self._tables.write_partitions(
+                table, changes, thrift=read.thrift, source=source, data=need.data
+            )
+            return
+        complete = read.whole or not read_struct(read.thrift).partition_columns
+        self._tables.write_whole(
+            table,
+            read.thrift,
+            read.partitions if complete else None,
+            incarnation=record.incarnation,
+            source=source,
+            data=need.data or (need.resync and read_struct(read.thrift).type != VIEW),
+        )
+        if not complete:
+            self._loader.begin_chunked_load(table, read.names, refused=need.refused)
+
+    def _drop(self, table: TableId, source: int) -> None:
+        self._loader.discard(table)
+        self._tables.drop(table, source=source)

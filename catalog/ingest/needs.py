@@ -1,0 +1,221 @@
+"""Needs: what is to be read of the metastore, and which events wait until it is published.
+
+event ──▶ Need of a table ──another event──▶ merged ──▶ read ──▶ published
+background ──▶ Backlog ──a few at a time──▶ Needs
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from ...topics.objects.names import EVERYTHING, Scope, TableId
+
+NEVER: Final = 1 << 62  # the arrival number of what no event has caused
+RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
+RETRY_S_MAX: Final = 30.0
+WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
+REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
+LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name one: below 1 ms
+
+
+@dataclass(slots=True)
+class Need:
+    """What must be read of one dirty table, and how reading it has gone so far."""
+
+    seq: int = NEVER  # arrival number of the first event that caused it
+    obj: bool = False  # the table's own struct
+    whole: bool = False  # all its partitions, too
+    dropped: bool = False  # an incarnation of it ended
+    resync: bool = False  # events of it are missing: perhaps of its end, or of its data
+    data: bool = False  # what its files hold changed
+    load: bool = False  # a background load: no event and no request waits for it
+    alone: bool = False  # not in one read with others: such a read failed
+    apart: bool = False  # its partitions after it, in chunks: one of them may be unreadable
+    names: dict[str, None] = field(default_factory=dict)  # these partitions, an ordered set
+    tries: int = 0  # reads that an event overtook
+    refused: int = 0  # reads that failed
+    retry_at: float = 0.0  # not before
+
+    def merge(self, other: "Need") -> None:
+        """Need what ``other`` needs as well."""
+        self.seq = min(self.seq, other.seq)
+        self.obj |= other.obj
+        self.whole |= other.whole
+        self.dropped |= other.dropped
+        self.resync |= other.resync
+        self.data |= other.data
+        self.load &= other.load
+        self.alone |= other.alone
+        self.apart |= other.apart
+        self.names.update(other.names)
+        self.tries = max(self.tries, other.tries)
+        self.refused = max(self.refused, other.refused)
+        self.retry_at = min(self.retry_at, other.retry_at)  # it changed: perhaps for the better
+
+    def back_off(self, now: float) -> bool:
+        """Note a read that was refused; return whether it was tried often enough.
+
+        The first refusal may have been for others of the same read: it is tried alone.
+        """
+        self.refused += self.alone
+        pause_s = min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
+        self.retry_at = now + pause_s if self.alone else now
+        self.alone = True
+        return self.refused >= REFUSED_TRIES_MAX
+
+
+class Backlog:
+    """Tables to read in the background: those that need a resync first, then those never read.
+
+    A gap in the events makes every table need a resync; one read of them all would block
+    everything else for minutes.
+    """
+
+    def __init__(self) -> None:
+        self.seq = NEVER  # arrival number of the oldest gap; NEVER iff no table needs a resync
+        self._resync: OrderedDict[TableId, None] = OrderedDict()  # ordered sets
+        self._new: dict[TableId, None] = {}
+        self._dbs = Counter[str]()  # how many of ``_resync`` each database has; none has 0
+
+    def __len__(self) -> int:
+        return len(self._resync) + len(self._new)
+
+    def needs_resync(self, table: TableId) -> bool:
+        """Return whether ``table`` waits to be read again."""
+        return table in self._resync
+
+    def oldest(self, scope: Scope) -> int:
+        """Return the number of the oldest gap if anything in ``scope`` needs a resync."""
+        return self.seq if self.count(scope) else NEVER
+
+    def count(self, scope: Scope) -> int:
+        """Return how many tables in ``scope`` need a resync. Cost: O(1)."""
+        if scope.table:
+            return scope in self._resync
+        return self._dbs[scope.db] if scope.db else len(self._resync)
+
+    def first(self, scope: Scope) -> TableId:
+        """Return one of the next tables that need a resync, in ``scope``; else its database."""
+        some = islice(self._resync, LOOKED_AT_MAX)
+        return next(filter(scope.includes, some), (scope.db, scope.table))
+
+    def hasten(self, table: TableId) -> None:
+        """Read ``table`` before all others that need a resync, if it does."""
+        if table in self._resync:
+            self._resync.move_to_end(table, last=False)
+
+    def add(self, table: TableId) -> None:
+        """Read ``table`` when those before it have been taken."""
+        if table not in self._resync:
+            self._new[table] = None
+
+    def resync(self, tables: Iterable[TableId], *, seq: int) -> None:
+        """Read ``tables`` again."""
+        new = [table for table in tables if table not in self._resync]
+        self._resync.update(dict.fromkeys(new))
+        self._dbs.update(db for db, _ in new)
+        self._set_seq(min(self.seq, seq))
+
+    def discard(self, table: TableId) -> None:
+        """Do not load ``table``; one that needs a resync is read all the same."""
+        self._new.pop(table, None)
+
+    def retain(self, wanted: Callable[[TableId], bool]) -> None:
+        """Load only tables that are ``wanted``."""
+        self._new = {table: None for table in self._new if wanted(table)}
+
+    def take_whole(self, count: int, partitioned: Callable[[TableId], bool]) -> dict[TableId, Need]:
+        """Remove the ``partitioned`` ones of the next ``count`` tables; return what to read.
+
+        All of their partitions are read, to be compared with those held.
+        """
+        found = [table for table in islice(self._resync, count) if partitioned(table)]
+        return {table: self.take_one(table) for table in found[:WHOLE_PER_READ_MAX]}
+
+    def take(self, count: int) -> dict[TableId, Need]:
+        """Remove the next ``count`` tables, and return what is to be read of each."""
+        needs = {table: self.take_one(table) for table in list(islice(self._resync, count))}
+        for table in list(islice(self._new, count - len(needs))):
+            del self._new[table]
+            needs.setdefault(table, Need(obj=True, whole=True, load=True))
+        return needs
+
+    def take_one(self, table: TableId) -> Need:
+        """Remove ``table``, which needs a resync, and return what is to be read of it."""
+        need = Need(self.seq, obj=True, whole=True, resync=True)
+        del self._resync[table]
+        self._dbs[table[0]] -= 1
+        if not self._dbs[table[0]]:
+            del self._dbs[table[0]]
+        self._set_seq(self.seq)
+        return need
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self._dbs == Counter(db for db, _ in self._resync)
+        assert all(self._dbs.values())
+        assert (self.seq == NEVER) == (not self._resync)
+
+    def _set_seq(self, seq: int) -> None:
+        self.seq = seq if self._resync else NEVER
+
+
+class PendingEvents:
+    """The arrival numbers of events of which something is to be read or published.
+
+    A poll's events have one number, so there are few, however many tables are dirty.
+    """
+
+    def __init__(self) -> None:
+        self._needs: dict[int, int] = {}  # by arrival number: how many wait for it
+        self._by_db: dict[str, dict[str, list[int]]] = {}
+        """The numbers that each table waits for, two at most; of a database under an empty name."""
+
+    def oldest(self, scope: Scope = EVERYTHING) -> int:
+        """Return the lowest number in ``scope``; NEVER if there is none."""
+        if not scope.db:
+            return min(self._needs, default=NEVER)
+        tables = self._by_db.get(scope.db, {})
+        if not scope.table:
+            return min((seq for seqs in tables.values() for seq in seqs), default=NEVER)
+        return min((*tables.get(scope.table, ()), *tables.get("", ())), default=NEVER)
+
+    def tables(self, scope: Scope, *, seq: int) -> Iterator[TableId]:
+        """Yield what in ``scope`` waits for events up to the number ``seq``."""
+        for db in [scope.db] if scope.db else tuple(self._by_db):
+            for table, seqs in self._by_db.get(db, {}).items():
+                if min(seqs) <= seq and scope.includes((db, table)):
+                    yield db, table
+
+    def count(self, seq: int) -> int:
+        """Return how many tables and databases wait for events up to the number ``seq``."""
+        return sum(count for of, count in self._needs.items() if of <= seq)
+
+    def add(self, table: TableId, need: Need) -> None:
+        """Count ``need`` of ``table``, unless it is for a background load."""
+        if not need.load:
+            self._needs[need.seq] = self._needs.get(need.seq, 0) + 1
+            self._by_db.setdefault(table[0], {}).setdefault(table[1], []).append(need.seq)
+
+    def remove(self, table: TableId, need: Need) -> None:
+        """Count ``need``, which is as it was when it was added, no more."""
+        if need.load:
+            return
+        self._needs[need.seq] -= 1
+        if not self._needs[need.seq]:
+            del self._needs[need.seq]
+        db, name = table
+        self._by_db[db][name].remove(need.seq)
+        if not self._by_db[db][name]:
+            del self._by_db[db][name]
+        if not self._by_db[db]:
+            del self._by_db[db]
+
+    def check(self, needs: Iterable[tuple[TableId, Need]]) -> None:
+        """Assert that exactly ``needs`` are counted."""
+        counted = [(table, need.seq) for table, need in needs if not need.load]
+        assert Counter(seq for _, seq in counted) == self._needs
+        found = {(db, table): seqs for db, of in self._by_db.items() for table, seqs in of.items()}
+        assert Counter(counted) == Counter((t, seq) for t, seqs in found.items() for seq in seqs)
