@@ -21,7 +21,7 @@ from typing import Final
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import ChangeRow
 from topicast.catalog.status import facts as catalog_facts
-from topicast.catalog.storage.store import FILE_NAME
+from topicast.catalog.storage.database import FILE_NAME
 from topicast.cli.daemons import collect_old_rarely, wake_soon
 from topicast.cli.pages.answers import Sources
 from topicast.cli.pages.catalog_pages import catalog_pages

@@ -11,7 +11,8 @@ from topicast.catalog.history.queries import StoreQuery
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.model.window_state import WindowState
-from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.catalog.storage.database import FILE_NAME
+from topicast.catalog.storage.store import Store
 from topicast.tests.strategies import value
 from topicast.topics.policy import Policy
 from topicast.topics.topic import Entry, Topic, prefix_tombstone, stub, tombstone, topic_ids

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.storage.store import FILE_NAME, SCHEMA
+from topicast.catalog.storage.database import FILE_NAME, SCHEMA
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, completed, document
 from topicast.tests.cli.releases import PROTOCOL_2, another_release
@@ -20,7 +20,7 @@ from topicast.subscriber import Subscriber
 with Subscriber(sys.argv[1], metastore="thrift://127.0.0.1:1", timeout_s=5) as catalog:
     catalog.databases()
 """
-OF_THE_STORE = ("catalog/storage/store.py", f"SCHEMA: Final = {SCHEMA}", "SCHEMA: Final = 99")
+OF_THE_STORE = ("catalog/storage/database.py", f"SCHEMA: Final = {SCHEMA}", "SCHEMA: Final = 99")
 OTHERS = "protocol version 1 offered, 2 spoken here: upgrade one side"
 
 

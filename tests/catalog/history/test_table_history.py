@@ -19,8 +19,9 @@ from topicast.catalog.history.table_history import (
     NewestChanges,
 )
 from topicast.catalog.model.commit import Commit
+from topicast.catalog.storage.database import FILE_NAME
 from topicast.catalog.storage.history import HistoryReader
-from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.catalog.storage.store import Store
 from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.subscriber.store.table_snapshot import Swap, snapshot_of
 from topicast.tests.catalog.holding import NOW_US, NUM_TOPICS, Holding, T, parts, struct

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage import history
+from topicast.catalog.storage.database import FILE_NAME
 from topicast.catalog.storage.history import AGE_MAX_US_DEFAULT, DROP_BYTES_MAX, HistoryReader
-from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, commit, entry, opened, transaction
 from topicast.tests.strategies import value
 from topicast.topics.errors import HistoryGone

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.storage.store import FILE_NAME, SCHEMA, Store
+from topicast.catalog.storage.database import FILE_NAME, SCHEMA
+from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transaction
 from topicast.tests.strategies import value
 from topicast.topics.errors import StoreError

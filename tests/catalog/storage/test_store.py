@@ -21,12 +21,8 @@ from topicast.catalog.model.versions import (
 )
 from topicast.catalog.model.window_state import unpack_state
 from topicast.catalog.storage import store as store_module
-from topicast.catalog.storage.store import (
-    CHANGES_AGE_MAX_US,
-    FILE_NAME,
-    STARTS_MAX,
-    TOMBSTONES_AGE_MAX_US,
-)
+from topicast.catalog.storage.database import FILE_NAME
+from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, STARTS_MAX, TOMBSTONES_AGE_MAX_US
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
