@@ -17,7 +17,7 @@ from ..topics.memory_limit import resident_bytes
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig
-from .core import Catalog, Settings
+from .core import Catalog, CatalogSettings
 from .ingest.event_window import EventWindow
 from .ingest.read_threads import ReadThreads
 from .metastore.addresses import Addresses
@@ -116,7 +116,7 @@ def _catalog(
     topics: dict[int, Topic],
     *,
     store: Store,
-    settings: Settings,
+    settings: CatalogSettings,
     finding: str = "",
     memory: MemoryLimit | None,
 ) -> Catalog:

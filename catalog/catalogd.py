@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ..topics.backports import assert_never
-from ..topics.bulk import Send
+from ..topics.bulk import SendTo
 from ..topics.errors import ConfigError, StoreFull, WireError
 from ..topics.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.histogram import HistogramFacts
@@ -40,7 +40,7 @@ from ..topics.wire.messages.questions import ReadWriter
 from ..topics.wire.refusal import refuse_frame
 from .core import Catalog
 from .effects import (
-    BeginAnew,
+    BeginEpoch,
     Connections,
     Effect,
     Fact,
@@ -63,8 +63,8 @@ from .model.versions import Transaction
 from .publish import publisher
 from .publish.hub_questions import HubQuestions, Known
 from .publish.publisher import PublishedState, Publisher, delta_of_transaction
-from .serve.grants import Admit
-from .status import Status, verdict
+from .serve.grants import AdmitGranted
+from .status import CatalogStatus, verdict
 from .storage.store import Store
 
 SERVICE: Final = "service"
@@ -120,7 +120,7 @@ class Catalogd:
         self._link = link
         self._published = published
         self._hubs = tuple(hubs)
-        self._chunks_to = deque(self._hubs)  # the first one has the next chunk, if it catches up
+        self._chunks_to = deque(self._hubs)  # the first hub has the next chunk, if it catches up
         self._sockets = {
             hub.socket(channel): (hub, channel) for hub in self._hubs for channel in Channel
         }
@@ -134,9 +134,9 @@ class Catalogd:
         self._pair = keys.credential.pair if keys is not None else None
         self._clients_at = 0.0  # when the list of clients and the own key are looked at next
         self._clients = Clients()
-        self._grants = Admit(())
+        self._grants = AdmitGranted(())
         self._granted: dict[str, Client] = {}  # by public key
-        self._admitted: dict[str, Client] = {}  # listed clients and granted ones, by key
+        self._admitted: dict[str, Client] = {}  # listed and granted clients, by key
         self._make_read_threads = make_read_threads
         self._inbox, self._read_threads = self._new_read_threads()
         self._histories: Inbox[HistoryRead] = Inbox(link.wake)
@@ -150,10 +150,10 @@ class Catalogd:
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
         self._status_at = 0.0  # when the next status is begun
-        self._slices: Iterator[Status | None] | None = None  # of the one that is being made
+        self._slices: Iterator[CatalogStatus | None] | None = None  # of that which is being made
         self.turned_at = clock()  # when the last turn began
         published.watermark = catalog.watermark  # known after a restart before any commit
-        self.status: Status = catalog.status()
+        self.status: CatalogStatus = catalog.status()
         self.verdict: Verdict = verdict(self.status)
 
     @property
@@ -263,7 +263,7 @@ class Catalogd:
         return inbox, self._make_read_threads(lambda answer: inbox.put(answer, timeout_s=60.0))
 
     def _hold_memory(self, now: float) -> None:
-        """Hold the limit of memory, if there is one; everything is committed now."""
+        """Hold the limit of memory, if any; everything is committed now."""
         memory = self._catalog.memory
         if memory is None:
             return
@@ -356,7 +356,7 @@ class Catalogd:
                 self._commit(effect)
             case Publish(transactions=transactions):
                 self._publish(transactions, now=now, now_us=now_us)
-            case Admit():
+            case AdmitGranted():
                 self._grants = effect
                 self._admit()
                 log.info("keys granted: count=%d", len(self._granted))
@@ -364,9 +364,9 @@ class Catalogd:
                 self._mint(at_least, now=now, now_us=now_us)
             case Noted(text=text, trouble=trouble):
                 log.log(logging.WARNING if trouble else logging.INFO, "metastore: %s", text)
-            case BeginAnew():
+            case BeginEpoch():
                 self._begin_anew(effect, now=now, now_us=now_us)
-            case Send(peer=peer, message=message):
+            case SendTo(peer=peer, message=message):
                 if not self._link.send(SERVICE, encode(message), peer):
                     self._catalog.counts.unreachable += 1
             case _:
@@ -446,7 +446,7 @@ class Catalogd:
         for hub in self._hubs:
             self._drive(hub, publisher.EpochBegun(), now=now, now_us=now_us)
 
-    def _begin_anew(self, effect: BeginAnew, *, now: float, now_us: int) -> None:
+    def _begin_anew(self, effect: BeginEpoch, *, now: float, now_us: int) -> None:
         """Mint an epoch for another metastore, with nothing of the former one in it.
 
         Hubs receive the epoch when the names are read. Waiting requests are dropped: their peers
@@ -462,7 +462,7 @@ class Catalogd:
         topics = load_topics(self._store, self._published.topics, self._catalog.memory)
         self._published.topics, self._published.starts = topics, self._store.starts
         self._catalog = self._renew(topics, effect.finding)
-        self._grants = Admit(())  # the new core knows of none
+        self._grants = AdmitGranted(())  # the new core knows of none
         self._admit()
         self._published.watermark = self._catalog.watermark
         self._floors_of.clear()
@@ -571,7 +571,7 @@ class Catalogd:
             return found
         return found._replace(reason=f"{found.reason}, handshake {handshake.value}")
 
-    def _renew_status(self, status: Status) -> None:
+    def _renew_status(self, status: CatalogStatus) -> None:
         self.status = status
         before, self.verdict = self.verdict, verdict(status)
         for level, line in news(before, self.verdict):

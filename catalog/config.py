@@ -17,7 +17,7 @@ from ..topics.settings import (
     port_of,
 )
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
-from .core import POLLING_INTERVAL_S_DEFAULT, Settings
+from .core import POLLING_INTERVAL_S_DEFAULT, CatalogSettings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
 from .model.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
@@ -43,7 +43,7 @@ class CatalogdConfig(MetastoreFlags):
     """Settings of catalogd; the names are those of the flags.
 
     Raises:
-        ConfigError: a value is not allowed; names it, and the allowed ones.
+        ConfigError: a value is not allowed; names it, and the allowed values.
     """
 
     statestores: str = "tcp://127.0.0.1:24000"
@@ -151,10 +151,10 @@ class CatalogdConfig(MetastoreFlags):
         """Return how to connect to the metastore; reads the files that are named."""
         return metastore_client(self)
 
-    def core(self, metastore: str) -> Settings:
+    def core(self, metastore: str) -> CatalogSettings:
         """Return the settings of the core; ``metastore`` is what operators know it by."""
         blacklisted = (db.strip().lower() for db in self.blacklisted_dbs.split(","))
-        return Settings(
+        return CatalogSettings(
             polling_interval_s=self.hms_event_polling_interval_s,
             reconcile_calls_per_s=self.reconcile_calls_per_s,
             load_in_background=self.load_catalog_in_background,

@@ -27,7 +27,7 @@ from ..topics.wire.messages.questions import (
 )
 from .effects import (
     RESTING,
-    BeginAnew,
+    BeginEpoch,
     Connections,
     Effect,
     Fact,
@@ -41,7 +41,7 @@ from .follow.background import Background
 from .follow.differences import Differences
 from .follow.events import Events
 from .follow.name_listing import Lifecycle, NameListing
-from .follow.notes import Counts
+from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
 from .history.history_thread import HistoryRead
 from .ingest.aliases import Aliases
@@ -58,7 +58,7 @@ from .ingest.poller import Poll, Polled, Poller, PollFailed
 from .ingest.reports import Reports
 from .ingest.results import CompleteLoad, PublishTables, Result
 from .ingest.sync_rules import SyncRules
-from .introspection import Introspection
+from .introspection import CatalogIntrospection
 from .metastore.port import (
     EventRead,
     FactsRead,
@@ -88,14 +88,14 @@ from .serve.leases import Leases
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
 from .serve.sweeps import Sweeps
-from .status import Status
+from .status import CatalogStatus
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 IDLE_S: Final = 1.0  # a turn at least so often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CatalogSettings:
     """The operator's settings, as the core needs them."""
 
     polling_interval_s: float = POLLING_INTERVAL_S_DEFAULT
@@ -121,7 +121,7 @@ class Catalog:
         *,
         starts: tuple[StartRecord, ...],
         window: EventWindow | None,
-        settings: Settings,
+        settings: CatalogSettings,
         mode_state: ModeState = MODE_STATE_DEFAULT,
         writes: Iterable[WriteRow] = (),
         leases: Iterable[LeaseRow] = (),
@@ -133,7 +133,7 @@ class Catalog:
 
         Args:
             topics: As loaded, in the order of ``topic_ids``.
-            starts: Of the running epoch; the last is the running one.
+            starts: Of the running epoch; the last is the running start.
             window: The events that the store covers; None: nothing was ever stored.
             settings: The operator's.
             mode_state: The mode, as it is stored, and the backfill that it still requires.
@@ -145,7 +145,7 @@ class Catalog:
         """
         self.memory = memory
         self.settings = settings
-        self.counts = Counts()
+        self.counts = CatalogCounts()
         self.turn = turn = Turn[Effect](quiet=(Connections, Poll, Publish))  # of all parts
         self.version_log = VersionLog(topics, turn)
         self.epochs = Epochs(starts, self.version_log)
@@ -284,7 +284,7 @@ class Catalog:
             epochs=self.epochs,
             answer=self.answer,
         )
-        self.introspection = Introspection(
+        self.introspection = CatalogIntrospection(
             self.namespace,
             self.tables,
             version_log=self.version_log,
@@ -459,10 +459,10 @@ class Catalog:
             forget_decoded()
 
     def answer(self, question: Question[Any]) -> Inspected:
-        """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
+        """Return the answer to ``question``, which CATALOG_ANSWERS names."""
         return self.introspection.answer(question)
 
-    def status(self) -> Status:
+    def status(self) -> CatalogStatus:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""
         return self.introspection.status()
 
@@ -487,9 +487,9 @@ class Catalog:
     # -- facts
 
     def _publish(self, results: tuple[Result, ...]) -> None:
-        for withdrawn in self._materializer.apply(results):
-            self.counts.tables_withdrawn += 1
-            self.dispatcher.on_withdrawn(withdrawn.table, withdrawn.error)
+        for unreadable in self._materializer.apply(results):
+            self.counts.tables_turned_unreadable += 1
+            self.dispatcher.on_unreadable(unreadable.table, unreadable.error)
         for result in results:
             if isinstance(result, PublishTables):
                 for table in result.tables:
@@ -532,17 +532,17 @@ class Catalog:
         if mode_state is not None or orders:
             window = self._stored_window()
             self.turn.add(Commit(window=window, orders=orders, mode_state=mode_state))
-        self.turn.add(BeginAnew(finding=self.events.finding, at_least=self.epochs.minted_above))
+        self.turn.add(BeginEpoch(finding=self.events.finding, at_least=self.epochs.minted_above))
 
     def _commit(self) -> None:
         """Make everything durable that is not, and publish it."""
         transactions, mode_state = self.version_log.take(), self.backfill.take()
-        orders, (writes, settled) = self.admin.given(), self.reports.take()
+        orders, (writes, finished) = self.admin.given(), self.reports.take()
         leases, sweeps = self._leases.changed(), self._sweeps.take()
         window = self._committed
         if self.listing.serving:
             window = self.poller.published
-        news = transactions, mode_state, orders, writes, settled, sweeps
+        news = transactions, mode_state, orders, writes, finished, sweeps
         if not any(news) and leases is None and window == self._committed:
             return
         self._committed = window
@@ -552,7 +552,7 @@ class Catalog:
             orders=orders,
             mode_state=mode_state,
             writes=writes,
-            settled=settled,
+            finished=finished,
             leases=leases,
             sweeps=sweeps,
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ..topics.bulk import Send
+from ..topics.bulk import SendTo
 from ..topics.keys.clients import Client
 from ..topics.wire.messages.answers import HubFacts
 from ..topics.wire.messages.fields import Message
@@ -13,7 +13,7 @@ from .ingest.read_threads import Answer, Order
 from .model.commit import Commit
 from .model.lineage import StartRecord
 from .model.versions import Transaction
-from .serve.grants import Admit
+from .serve.grants import AdmitGranted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class MintEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeginAnew:
+class BeginEpoch:
     """Effect: discard all that is held, in a new epoch above ``at_least``, and this core with it.
 
     ``finding``: why, for the status of the core that begins then.
@@ -41,8 +41,10 @@ class BeginAnew:
     at_least: int
 
 
-Effect = Order | ReadStore | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
-RESTING: Final = frozenset((ReadStore, Admit, Publish, MintEpoch, BeginAnew, Send))
+Effect = (
+    Order | ReadStore | AdmitGranted | Commit | Publish | MintEpoch | Noted | BeginEpoch | SendTo
+)
+RESTING: Final = frozenset((ReadStore, AdmitGranted, Publish, MintEpoch, BeginEpoch, SendTo))
 """The types of effects that come behind the commit: what they show or end is durable by then."""
 
 

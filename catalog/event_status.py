@@ -40,9 +40,9 @@ def event_facts(
     lag: tuple[int | None, float | None],
     ids: tuple[int, int],
 ) -> dict[str, Cell]:
-    """Return every fact that is one value, by its name.
+    """Return every fact that is a single value, by its name.
 
-    ``lag``: in events and in seconds. ``ids``: the newest, and the one that is published.
+    ``lag``: in events and in seconds. ``ids``: the newest, and the newest that is published.
     """
     took = sorted(one.took_s for one in found.batches)
     waited = sorted(one.waited_s for one in found.batches if one.waited_s is not None)

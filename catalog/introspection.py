@@ -30,7 +30,7 @@ from . import status
 from .effects import Connections
 from .follow.events import Events
 from .follow.name_listing import NameListing
-from .follow.notes import Counts
+from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
 from .ingest.event_history import EventHistory
 from .ingest.event_log import EventLog
@@ -49,10 +49,10 @@ from .publish.backfill import Backfill
 from .publish.unloading import Unloading
 from .reconcile.reconciliation import Reconciliation
 from .serve.dispatcher import Dispatcher
-from .status import MetastoreFacts, Status
+from .status import CatalogStatus, MetastoreFacts
 
 
-class Introspection:
+class CatalogIntrospection:
     """Reads the parts of the core. ``connections``: those of the shell, as last seen."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Introspection:
         unloading: Unloading,
         dispatcher: Dispatcher,
         memory: MemoryLimit | None,
-        counts: Counts,
+        counts: CatalogCounts,
         metastore: str,
         off_by_default: bool,
         clock: Clock,
@@ -118,11 +118,11 @@ class Introspection:
             return TableStates(request=question.request, rows=states)
         return status.answer(self.status(), question)
 
-    def status(self) -> Status:
+    def status(self) -> CatalogStatus:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""
         return next(one for one in self.status_in_slices() if one is not None)
 
-    def status_in_slices(self) -> Iterator[Status | None]:
+    def status_in_slices(self) -> Iterator[CatalogStatus | None]:
         """Yield None after each slice of a status, and the status at last.
 
         Its totals and its rows agree.
@@ -147,7 +147,7 @@ class Introspection:
         elif self._namespace.find(table) is not None and self._sync_rules.is_off(table):
             yield TableState(name, status.UNFOLLOWED, "")
 
-    def _status(self, topics: tuple[HeldTopic, ...]) -> Status:
+    def _status(self, topics: tuple[HeldTopic, ...]) -> CatalogStatus:
         (epoch, start), poller, mode = self._epochs.position, self._poller, self._backfill.mode
         load = self._progress.measure(self._loader.tables_left)
         metastore = MetastoreFacts(
@@ -156,11 +156,11 @@ class Introspection:
             names=self._listing.error,
             names_known=self._listing.names_known,
             missing=self._listing.missing,
-            blind=self._namespace.metastore_problem(),
+            source_problem=self._namespace.metastore_problem(),
             unproven=poller.unproven,
             not_understood=self._events.doubted(),
         )
-        return Status(
+        return CatalogStatus(
             metastore=metastore,
             hubs=self.connections.hubs,
             handshake_failed_s=self.connections.handshake_failed_s,
@@ -198,7 +198,7 @@ class Introspection:
             | self._dispatcher.counts
             | self._reports.counts()
             | {f"reconcile_{name}": n for name, n in asdict(self._reconciliation.counts).items()}
-            | {"polls_late": poller.late, "tables_unfit": self._tables.unfit}
+            | {"polls_late": poller.late, "tables_rejected": self._tables.rejected}
             | {"tables_unloaded": self._unloading.unloaded},
             topics=topics,
             reconciliation=self._reconciliation.progress.facts(),

@@ -72,7 +72,7 @@ class MetastoreFacts:
         names: Why the last listing or read failed; empty when it did not.
         names_known: Whether names were ever read.
         missing: Which events are; empty if none is.
-        blind: Why no change of the metastore will arrive; empty when they do.
+        source_problem: Why no change of the metastore will arrive; empty when they do.
         unproven: Whether it does not say that it records events, and none has come.
         not_understood: Types of events of the last hour, what they name being read again whole.
     """
@@ -82,13 +82,13 @@ class MetastoreFacts:
     names: str = ""
     names_known: bool = True
     missing: str = ""
-    blind: str = ""
+    source_problem: str = ""
     unproven: bool = False
     not_understood: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class CatalogStatus:
     """catalogd at one moment. ``metastore`` and ``hubs`` are as of then.
 
     ``handshake_failed_s``: since a client with a key that is not admitted tried to connect; None:
@@ -100,7 +100,7 @@ class Status:
     before everything was published once.
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
-    connection has found: the same metastore or another one, and why; empty at first.
+    connection has found: the same metastore or another, and why; empty at first.
     ``load_read``: tables that were read since some are to be loaded. ``load_left_s``: how long
     ``tables_to_load`` take at the pace of the last minute; None: not known.
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
@@ -184,7 +184,7 @@ def first_named(found: Mapping[str, str], *, of: int) -> str:
     return "; ".join([*named, *([f"{more} more"] if more else [])])
 
 
-def verdict(status: Status) -> Verdict:
+def verdict(status: CatalogStatus) -> Verdict:
     """Return whether catalogd serves."""
     return verdict_of(
         (
@@ -224,23 +224,26 @@ def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
             starting=not failed,
         )
         return
-    if found.blind == EVENTS_OFF:
+    if found.source_problem == EVENTS_OFF:
         yield Reason(
             state=Serving.DEGRADED,
             code="events_off",
             what=EVENTS_OFF,
             mend="remove the flag where changes are to be seen by themselves",
         )
-    elif found.blind.startswith(PAUSED):
+    elif found.source_problem.startswith(PAUSED):
         yield Reason(
             state=Serving.DEGRADED,
             code="events_paused",
-            what=found.blind,
+            what=found.source_problem,
             mend="what was held before is served meanwhile",
         )
-    elif found.blind:
+    elif found.source_problem:
         yield Reason(
-            state=Serving.DEGRADED, code="metastore_events", what=found.blind, mend=TRY_EVENTS
+            state=Serving.DEGRADED,
+            code="metastore_events",
+            what=found.source_problem,
+            mend=TRY_EVENTS,
         )
     if found.polls:
         yield Reason(
@@ -256,7 +259,7 @@ def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
             what=f"{found.missing}, everything is read again{reason}",
             mend=mend,
         )
-    if found.unproven and not found.polls and not found.blind:
+    if found.unproven and not found.polls and not found.source_problem:
         yield Reason(state=Serving.DEGRADED, code="events_unproven", what=UNPROVEN, mend=TRY_EVENTS)
     if found.not_understood:
         yield Reason(
@@ -307,8 +310,8 @@ def _rules(rules: tuple[Rule, ...]) -> Iterator[Reason]:
         )
 
 
-def facts(status: Status) -> dict[str, Cell]:
-    """Return every fact that is one value, by its name."""
+def facts(status: CatalogStatus) -> dict[str, Cell]:
+    """Return every fact that is a single value, by its name."""
     names = [f.name for f in fields(status) if f.name not in APART]
     serves = verdict(status)
     about: dict[str, Cell] = {
@@ -326,7 +329,7 @@ def facts(status: Status) -> dict[str, Cell]:
     return about | own | compared | status.counts
 
 
-def events(status: Status) -> dict[str, Cell]:
+def events(status: CatalogStatus) -> dict[str, Cell]:
     """Return how the metastore's events are followed, by the name of each fact."""
     again = f"{status.metastore.missing}: everything is read again"
     why = status.metastore.polls or (again if status.metastore.missing else "")
@@ -340,8 +343,8 @@ def events(status: Status) -> dict[str, Cell]:
     )
 
 
-def answer(status: Status, question: Question[Any]) -> Inspected:
-    """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
+def answer(status: CatalogStatus, question: Question[Any]) -> Inspected:
+    """Return the answer to ``question``, which CATALOG_ANSWERS names."""
     request = question.request
     match question:
         case ReadStatus():

@@ -16,7 +16,7 @@ from ..topics.wire.messages.readers import Joined, Position
 from .membership import Member
 
 STEP_S: Final = 0.05  # changes of a topic within it count as one
-STEPS_MAX: Final = 256  # of a topic: 13 s of one that changes all the time, in some 30 KB
+STEPS_MAX: Final = 256  # of a topic: 13 s of a topic that changes all the time, in some 30 KB
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class VersionTimes:
     def first_after(self, version: int) -> float | None:
         """Return when the first change behind ``version`` was broadcast; None: it was not here.
 
-        Of one that is not remembered any more, the oldest time that is.
+        Of a change that is not remembered any more, the oldest time that is.
         """
         at = bisect_right(self._steps, version, key=lambda step: step.last)
         return self._steps[at].at if at < len(self._steps) else None

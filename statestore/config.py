@@ -13,7 +13,7 @@ from ..topics.settings import Address, advertised_address, listen_address, port_
 from .hub import MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
-PORT_MAX: Final = 65_534  # data goes out on the next one
+PORT_MAX: Final = 65_534  # data goes out on the next port
 HEARTBEAT_MS_MIN: Final = 10  # below, heartbeats are most of the traffic
 HEARTBEAT_MS_MAX: Final = 60_000
 BOUNDS: Final = {  # of each setting that is a number: the lowest and the highest value
@@ -28,7 +28,7 @@ class StatestoredConfig:
     """Settings of statestored; names are the flags.
 
     Raises:
-        ConfigError: a value is not allowed; names it, and the allowed ones.
+        ConfigError: a value is not allowed; names it, and the allowed values.
     """
 
     state_store_host: str = "127.0.0.1"

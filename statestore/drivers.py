@@ -4,8 +4,8 @@
                           ▲                                          │
                           └────────── announced, or heard of ────────┘
 
-A driver is known by the id that it gives itself, so it is one record however often it registers
-anew. One that leaves while it is connecting or plain comes back: it is gone after AWAY_S only.
+A driver is known by the id that it gives itself, so it is a single record, however often it comes
+anew. A driver that leaves while it is connecting or plain comes back: it is gone after AWAY_S only.
 """
 
 from collections import Counter
@@ -36,12 +36,12 @@ LEFT: Final = "it has left: it was detached, or has ended"
 
 
 @dataclass(slots=True)
-class Driver:
+class AnnouncedDriver:
     """One driver. ``gone_at`` None: it is there, or comes back."""
 
     said: DriverFacts  # its last announcement
     client: Client  # the owner of the key that the driver joined with
-    registration: bytes  # its last one
+    registration: bytes  # its last registration
     since: float  # seconds: when its state became what it is
     left_at: float | None = None  # seconds: when its member was missed first
     gone_at: float | None = None
@@ -69,12 +69,14 @@ class Drivers:
     def __init__(self, membership: Membership, clock: Clock) -> None:
         self._clock = clock
         self._membership = membership
-        self._drivers: dict[tuple[str, str], Driver] = {}  # by key and id; the last to go last
+        self._drivers: dict[
+            tuple[str, str], AnnouncedDriver
+        ] = {}  # by key and id; the last to go last
         self._of: dict[bytes, tuple[str, str]] = {}  # the driver that each member announced last
         self._settle_at = 0.0  # seconds
         self.counts = Counter(dict.fromkeys(COUNTS, 0))  # as far as they were announced here
 
-    def __iter__(self) -> Iterator[Driver]:
+    def __iter__(self) -> Iterator[AnnouncedDriver]:
         return iter(self._drivers.values())
 
     def announce(self, member: Member, said: DriverFacts) -> None:
@@ -85,7 +87,7 @@ class Drivers:
             return  # a process is one driver
         found = self._drivers.get(key)
         if found is None:
-            self._drivers[key] = Driver(said, member.client, member.registration, now)
+            self._drivers[key] = AnnouncedDriver(said, member.client, member.registration, now)
             return
         for name in COUNTS:  # another agent of the driver begins at 0
             count, before = getattr(said, name), getattr(found.said, name)
@@ -125,7 +127,7 @@ class Drivers:
         assert sum(one.chars for one in left) <= GONE_CHARS_MAX
         assert self._of == {one.registration: key for key, one in self._drivers.items()}
 
-    def _is_over(self, one: Driver, member: Member | None) -> bool:
+    def _is_over(self, one: AnnouncedDriver, member: Member | None) -> bool:
         """Tell whether a driver without a member that is alive is gone."""
         if member is not None:
             return True  # it is LOST
@@ -148,5 +150,5 @@ class Drivers:
         del self._of[self._drivers.pop(key).registration]
 
 
-def _is_away(one: Driver) -> bool:
+def _is_away(one: AnnouncedDriver) -> bool:
     return one.left_at is not None or one.gone_at is not None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..topics.bulk import Send
+from ..topics.bulk import SendTo
 from ..topics.keys.clients import Clients
 from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
@@ -30,5 +30,5 @@ class Answered:
     answer: Inspected | Refused
 
 
-Effect = Send | Broadcast | Admit | Answered
+Effect = SendTo | Broadcast | Admit | Answered
 Effects = tuple[Effect, ...]

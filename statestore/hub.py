@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any, Final
 
-from ..topics.bulk import Send, Sender
+from ..topics.bulk import Sender, SendTo
 from ..topics.errors import ConfigError, WireError
 from ..topics.held_memory import MemoryLimit
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
@@ -69,7 +69,7 @@ from .membership import MEMBERS_MAX, Member, Membership
 from .policies import Policies
 from .reader_requests import ReaderRequest, ReaderRequests
 from .status import (
-    Counts,
+    HubCounts,
     HubStatus,
     driver_status,
     subscriber_status,
@@ -105,7 +105,7 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A reader subscribed (``b"\\x01"`` and a prefix), or one of them unsubscribed a prefix.
+    """A reader subscribed (``b"\\x01"`` and a prefix), or a reader unsubscribed a prefix.
 
     ``policy``: what the key of a reader that subscribes may see; None: everything.
     """
@@ -123,7 +123,7 @@ class Undecodable:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class TurnEnd:
     """A turn ends, at ``wall_us`` since 1970: what was collected in it is sent."""
 
     wall_us: int
@@ -136,7 +136,7 @@ class Ask:
     question: ReaderQuestion[Any]
 
 
-Fact = MessageReceived | Subscription | Undecodable | Ask | Tick
+Fact = MessageReceived | Subscription | Undecodable | Ask | TurnEnd
 
 
 class Hub:
@@ -153,8 +153,8 @@ class Hub:
         memory: MemoryLimit | None = None,
     ) -> None:
         self.memory = memory
-        self.counts = Counts()
-        self._turn = turn = Turn[Effect](quiet=(Tick, Subscription, Broadcast))
+        self.counts = HubCounts()
+        self._turn = turn = Turn[Effect](quiet=(TurnEnd, Subscription, Broadcast))
         self.trace = turn.trace
         self._hub_id = hub_id
         self._data_address = data_address
@@ -165,7 +165,7 @@ class Hub:
             turn, members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
         )
         self._policies = Policies(self._membership.restricted)
-        self._subscriptions = Subscriptions(self.counts, self._membership.followers)
+        self._subscriptions = DataSubscriptions(self.counts, self._membership.followers)
         self.ingest = Ingest(
             self._subscriptions.has_minimal,
             self._policies,
@@ -193,8 +193,8 @@ class Hub:
         self._refusal_limiter = RefusalLimiter()
         self._clients = Clients()  # who is admitted
         self._own_keys: PublicKeys = ("",)  # the hub's, as sent to its members
-        self._client_list: bytes | None = None  # the last one that was obeyed
-        self._publisher: Member | None = None  # the one that announced its start last
+        self._client_list: bytes | None = None  # the last list that was obeyed
+        self._publisher: Member | None = None  # which announced its start last
         self._started_at: float | None = None  # the first Tick
         self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
         self._watch_at = 0.0  # when deadlines are looked at next
@@ -234,7 +234,7 @@ class Hub:
                 self._on_undecodable(peer, error)
             case Ask(question=question):
                 self._introspection.ask(question)
-            case Tick(wall_us=wall_us):
+            case TurnEnd(wall_us=wall_us):
                 self._on_tick(wall_us)
         return self._turn.end()
 
@@ -268,7 +268,7 @@ class Hub:
         """Return whether a Subscription would change nothing: one to a topic at full."""
         if policy is not None or frame[:1] != b"\1":
             return False
-        return all(_account(one)[1] == FULL for one in prefixes_in(frame[1:]))
+        return all(_topic_level(one)[1] == FULL for one in prefixes_in(frame[1:]))
 
     def prefixes_for(self, public: str, subscribed: bytes) -> tuple[bytes, ...]:
         """Return the prefixes that the owner of ``public`` receives for one subscription."""
@@ -292,7 +292,7 @@ class Hub:
             if clients.with_key(member.client.public) != member.client:
                 self._on_bye(member)
 
-    def turn(self, bytes_max: int) -> tuple[Send, ...]:
+    def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
         """Return about ``bytes_max`` bytes of the readers' catch-ups, of each reader in turn."""
         sends = self._sender.turn(bytes_max)
         for send in sends:
@@ -459,7 +459,7 @@ class Hub:
         if member.role == Role.READER and self._turn.now < welcomed_at + WELCOME_AGAIN_S:
             return
         member.welcomed_at[channel] = self._turn.now
-        self._turn.add(Send(peer, self._welcome(hello, client.policy)))
+        self._turn.add(SendTo(peer, self._welcome(hello, client.policy)))
         if channel is Channel.CONTROL:
             self._send_keys_to(member)
         if member.role != Role.PUBLISHER or channel is not Channel.CONTROL:
@@ -467,7 +467,7 @@ class Hub:
                 self.ingest.lose_streams()  # they ran on the connection before
             return
         if self.pages:
-            self._turn.add(Send(peer, Introduction(pages=self.pages)))
+            self._turn.add(SendTo(peer, Introduction(pages=self.pages)))
         self._send_have(member, peer)
 
     def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> None:
@@ -648,13 +648,13 @@ class Hub:
         control = isinstance(message, Filed)  # the others are about streams
         peer = self._publisher_peer(Channel.CONTROL if control else Channel.BULK)
         if peer:
-            self._turn.add(Send(peer, message))
+            self._turn.add(SendTo(peer, message))
 
     def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> None:
         if isinstance(answer, Refused):
             self._refuse(peer, answer, of=of)
         elif answer is not None:
-            self._turn.add(Send(peer, answer))
+            self._turn.add(SendTo(peer, answer))
 
     def _refuse(self, peer: bytes, fault: Refused, *, of: Message | None = None) -> None:
         """Send a refusal always to a peer that waits for an answer, else now and then."""
@@ -662,7 +662,7 @@ class Hub:
         request = fault.request or request_id(of)
         waits = request or isinstance(of, (Hello, Announce))
         if waits or self._refusal_limiter.allows(peer, now=self._turn.now):
-            self._turn.add(Send(peer, replace(fault, request=request)))
+            self._turn.add(SendTo(peer, replace(fault, request=request)))
 
     def _count(self, fault: Refused) -> None:
         refused = self.counts.refused
@@ -680,7 +680,7 @@ class Hub:
     def _send_keys_to(self, member: Member) -> None:
         peer = member.peers.get(Channel.CONTROL)
         if peer is not None and self._own_keys[0]:
-            self._turn.add(Send(peer, self._server_keys()))
+            self._turn.add(SendTo(peer, self._server_keys()))
 
     def _send_keys(self) -> None:
         for member in self._membership:
@@ -688,7 +688,7 @@ class Hub:
 
     def _send_have(self, member: Member, peer: bytes) -> None:
         member.have = self.ingest.have()
-        self._turn.add(Send(peer, member.have))
+        self._turn.add(SendTo(peer, member.have))
 
     def _end_streams(self, member: Member) -> None:
         for peer in member.peers.values():
@@ -707,14 +707,14 @@ class Hub:
         return self._turn.now - since if since is not None else 0.0
 
 
-class Subscriptions:
+class DataSubscriptions:
     """The topics with subscribers at minimal, and the answers to barriers.
 
     Any peer of the data socket may subscribe to anything, so what is kept here is bounded. The end
     of one subscription does not say whether others are left: then members count that have joined.
     """
 
-    def __init__(self, counts: Counts, followers: Callable[[int, int], int]) -> None:
+    def __init__(self, counts: HubCounts, followers: Callable[[int, int], int]) -> None:
         """``followers`` returns how many members follow a topic at a level."""
         self._minimal: set[int] = set()  # the topics subscribed to at level minimal, and not ended
         self._followers = followers
@@ -731,7 +731,7 @@ class Subscriptions:
             self._counts.barriers += begins
             return prefixed if begins else None
         for one in prefixes_in(prefixed):
-            topic, level = _account(one)
+            topic, level = _topic_level(one)
             if level == MINIMAL:
                 (self._minimal.add if begins else self._minimal.discard)(topic)
             elif level != FULL and one != HEARTBEAT_PREFIX:
@@ -740,7 +740,7 @@ class Subscriptions:
 
 
 @lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)
-def _account(prefixed: bytes) -> tuple[int, int]:
+def _topic_level(prefixed: bytes) -> tuple[int, int]:
     """Return the topic and the level of a subscription's prefix; level NONE if it is of no topic.
 
     Each driver subscribes to the same hundreds.
@@ -755,16 +755,16 @@ class HeartbeatTimer:
 
     A new reader needs a heartbeat before it joins anything; many that come at once share one. While
     readers go on coming, as after a restart of the hub, each heartbeat that is brought forward has
-    a pause before it that is twice the last one, up to SOON_S and MEMBER_S for each member, and at
+    a pause before it of twice the last pause, up to SOON_S and MEMBER_S for each member, and at
     most the period: every reader handles all. Of few members each waits little more than SOON_S.
     """
 
     def __init__(self, period_s: float) -> None:
-        self.due_at = 0.0  # when the next one is due
+        self.due_at = 0.0  # when the next heartbeat is due
         self._period_s = period_s
         self._sent_at = -inf
-        self._pause_s = SOON_S  # from the last heartbeat to one that is brought forward
-        self._is_wanted = False  # whether a reader has subscribed since the last one
+        self._pause_s = SOON_S  # from the last heartbeat to an early heartbeat
+        self._is_wanted = False  # whether a reader has subscribed since the last heartbeat
 
     def on_subscription(self, frame: bytes, *, now: float) -> None:
         """Bring the next heartbeat forward if ``frame`` subscribes to heartbeats."""
@@ -773,7 +773,7 @@ class HeartbeatTimer:
             self.due_at = min(self.due_at, max(now, self._sent_at + self._pause_s))
 
     def on_sent(self, *, now: float, members: int) -> None:
-        """Schedule the next heartbeat; one that was late is made up for by half a period."""
+        """Schedule the next heartbeat; a late heartbeat is made up for by half a period."""
         self._sent_at = now
         longest_s = min(SOON_S + members * MEMBER_S, self._period_s)
         self._pause_s = min(2 * self._pause_s, longest_s) if self._is_wanted else SOON_S

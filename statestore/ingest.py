@@ -126,7 +126,7 @@ class Ingest:
         self._replicas = ReplicaSet(next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._pending_heartbeats: deque[PendingHeartbeat] = deque()
-        """The oldest heartbeat that is not settled, and the newest."""
+        """The oldest heartbeat that is not believed yet, and the newest."""
 
     @property
     def seeding(self) -> bool:
@@ -195,7 +195,7 @@ class Ingest:
     def chunk(self, chunk: Chunk) -> tuple[bytes, ...]:
         """Take a part of a catch-up, and return the frames to broadcast.
 
-        One that was not requested is cancelled.
+        A stream that was not requested is cancelled.
         """
         self._replicas.received(chunk.stream, (chunk.topic, FULL), now=self._clock.now)
         granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
@@ -309,7 +309,7 @@ class Ingest:
             assert slot.topic.version == slot.follower.version
             assert slot.topic.version <= slot.filed
         assert self._unseeded == sum(not slot.seeded for slot in self.slots.values())
-        assert len(self._pending_heartbeats) <= 2  # the one that waits, and the newest
+        assert len(self._pending_heartbeats) <= 2  # that which waits, and the newest
         self._replicas.check()
 
     def _announce_fault(self, message: Announce) -> Refused | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from ..topics.bulk import Send
+from ..topics.bulk import SendTo
 from ..topics.liveness import LOST
 from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
@@ -26,7 +26,7 @@ from ..topics.wire.messages.answers import FollowedTopic, FollowedTopics, Inspec
 from ..topics.wire.messages.connection import CONTROL_CHANNEL, READER, Refused
 from ..topics.wire.messages.questions import Question, ReaderQuestion, ReadPositions, ReadWriter
 from ..topics.wire.refusal import Refusal, refuse
-from .drivers import Driver, Drivers
+from .drivers import AnnouncedDriver, Drivers
 from .effects import Answered, Effect
 from .ingest import Ingest
 from .membership import Member, Membership
@@ -49,11 +49,11 @@ class _Forwarded:
     request: int
     registration: bytes
 
-    def to(self, answer: Inspected | Refused) -> Send | Answered:
+    def to(self, answer: Inspected | Refused) -> SendTo | Answered:
         """Return ``answer`` as it goes to who has asked."""
         if not self.peer:
             return Answered(self.request, answer)
-        return Send(self.peer, replace(answer, request=self.request))
+        return SendTo(self.peer, replace(answer, request=self.request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Introspection:
     """Answers from what the hub knows, and forwards to readers what only they know.
 
     ``pictures`` begins a picture of the hub: it yields None after each slice, and the picture at
-    last. One that has begun before a request arrived does not answer it.
+    last. A status that has begun before a request arrived does not answer it.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Introspection:
         if isinstance(message, Refused):
             self._turn.add(Answered(question.request, message))
         else:
-            self._turn.add(Send(to, message))
+            self._turn.add(SendTo(to, message))
 
     def on_answer(self, member: Member, answer: Inspected | Refused) -> None:
         """Forward a reader's answer to the member or page that has asked; drop any other answer."""
@@ -189,13 +189,13 @@ class Introspection:
         self._asked.append(asked)
         return None
 
-    def _answer(self, asked: _Asked, status: HubStatus) -> Send:
+    def _answer(self, asked: _Asked, status: HubStatus) -> SendTo:
         caller, question = asked.caller, asked.question
         if caller.client.policy is not None:
-            known: Iterable[Member | Driver] = chain(self._membership, self._drivers)
+            known: Iterable[Member | AnnouncedDriver] = chain(self._membership, self._drivers)
             seen = {one.registration.hex() for one in known if _shows(one, caller)}
-            return Send(asked.peer, answer_for_policy(status, question, members=seen))
-        return Send(asked.peer, answer(status, question))
+            return SendTo(asked.peer, answer_for_policy(status, question, members=seen))
+        return SendTo(asked.peer, answer(status, question))
 
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(
@@ -210,6 +210,6 @@ class Introspection:
         return FollowedTopics(request=request, rows=rows)
 
 
-def _shows(member: Member | Driver, caller: Member) -> bool:
+def _shows(member: Member | AnnouncedDriver, caller: Member) -> bool:
     """Return whether ``caller`` may see what ``member`` does."""
     return caller.client.policy is None or member.client == caller.client

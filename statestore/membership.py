@@ -3,7 +3,7 @@
     Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or a new member needs room──▶ gone
                 ▲────── any message ──────────────┘                    Bye: gone at once
 
-A member is one registration with at most one connection per channel.
+A member is a registration with at most one connection per channel.
 Invariant: each connection belongs to exactly the member that names it.
 """
 
@@ -112,7 +112,7 @@ class Membership:
         """Return the member of ``hello``; a repeated Hello changes nothing. None: no room.
 
         A connection that had another registration leaves it; a member with a new connection for a
-        channel loses the old one; in another role, or with another key, it is another member.
+        channel loses the old; in another role, or with another key, it is another member.
         """
         role, channel = Role(hello.role), Channel(hello.channel)
         member = self._members.get(hello.registration)

@@ -71,16 +71,16 @@ class Policies:
         if subscribed == HEARTBEAT_PREFIX:
             return policy_lead(EVERY) + subscribed, policy_lead(number) + subscribed
         lead = policy_lead(number)
-        return tuple(lead + one for one in prefixes_in(subscribed) if _account(one))
+        return tuple(lead + one for one in prefixes_in(subscribed) if _topic_level(one))
 
     def subscribe(self, policy: Policy, prefixed: bytes) -> None:
         """Publish what a reader with ``policy`` subscribed to."""
-        for topic, level in _accounts(prefixed):
+        for topic, level in _topic_levels(prefixed):
             self._subscribed.setdefault(topic, {})[policy, level] = None
 
     def unsubscribe(self, prefixed: bytes) -> None:
         """Publish for members alone what some reader has unsubscribed."""
-        for topic, level in _accounts(prefixed):
+        for topic, level in _topic_levels(prefixed):
             of_topic = self._subscribed.get(topic, {})
             for policy_level in [one for one in of_topic if one[1] == level]:
                 del of_topic[policy_level]
@@ -174,12 +174,12 @@ def _is_barrier(prefixed: bytes) -> bool:
     return prefixed[:-NONCE_BYTES] == BARRIER_PREFIX
 
 
-def _accounts(prefixed: bytes) -> Iterator[tuple[int, int]]:
+def _topic_levels(prefixed: bytes) -> Iterator[tuple[int, int]]:
     """Yield the topics and levels that are subscribed to by ``prefixed``, which may be a set."""
-    return filter(None, map(_account, prefixes_in(prefixed)))
+    return filter(None, map(_topic_level, prefixes_in(prefixed)))
 
 
-def _account(prefixed: bytes) -> tuple[int, int] | None:
+def _topic_level(prefixed: bytes) -> tuple[int, int] | None:
     """Return the topic and the level that are subscribed to by ``prefixed``; None: neither."""
     topic, level = int.from_bytes(prefixed[1:3], "big"), int.from_bytes(prefixed[3:4], "big")
     if not is_topic(topic, NUM_TOPICS_MAX) or level == NONE or level >= len(LEVELS):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
-from ..topics.bulk import Send
+from ..topics.bulk import SendTo
 from ..topics.errors import ConfigError, WireError
 from ..topics.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.keys.clients import Client, ClientRole, Clients
@@ -31,7 +31,7 @@ from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.questions import ReaderQuestion
 from .config import StatestoredConfig
 from .effects import Admit, Answered, Broadcast, Effect, Effects
-from .hub import Ask, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
+from .hub import Ask, Fact, Hub, MessageReceived, Subscription, TurnEnd, Undecodable
 from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER
@@ -80,7 +80,7 @@ class Statestored:
         self._stopping = False
         self._memory_at = 0.0  # when the next look at what is resident is due
         self._status_at = 0.0  # when the next status is begun
-        self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
+        self._slices: Iterator[HubStatus | None] | None = None  # of that which is being made
         self.turned_at = clock()
         self.status: HubStatus = hub.status(now=clock())
         self.verdict: Verdict = verdict(self.status)
@@ -136,7 +136,7 @@ class Statestored:
         while self._asks:
             self._perform(self._hub.handle(self._asks.popleft(), now=self._clock()))
         self._send_chunks()
-        self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
+        self._perform(self._hub.handle(TurnEnd(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
         self._hold_memory(now)
         self._renew_status(now)
@@ -189,7 +189,7 @@ class Statestored:
         self._perform(self._hub.have_keys(credential.own_keys))
 
     def _hold_memory(self, now: float) -> None:
-        """Hold the limit of memory, if there is one."""
+        """Hold the limit of memory, if any."""
         memory = self._hub.memory
         if memory is None:
             return
@@ -251,7 +251,7 @@ class Statestored:
             match effect:
                 case Broadcast(frame=frame):
                     self._link.send(DATA, frame)
-                case Send(peer=peer, message=message):
+                case SendTo(peer=peer, message=message):
                     if not self._link.send(REQUESTS, encode(message), peer):
                         self._hub.end_streams(peer)
                 case Answered(number=number, answer=answer):

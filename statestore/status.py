@@ -38,7 +38,7 @@ from ..topics.wire.messages.questions import (
     ReadTopics,
     ReadVerdict,
 )
-from .drivers import Driver
+from .drivers import AnnouncedDriver
 from .ingest import Slot
 from .membership import Member, Membership
 
@@ -48,10 +48,10 @@ APART: Final = (
     *ROWS,
 )
 """The fields of a HubStatus that are not facts of one value."""
-LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
+LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead reader is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
 READS: Final = READER.name.lower()  # the role of a subscriber
-COMMAND: Final = "command"  # the role of a reader that is one
+COMMAND: Final = "command"  # the role of a reader that is a command
 _COMMON: Final = frozenset(
     (
         *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
@@ -67,7 +67,7 @@ _TOTALS_OF_TOPIC: Final = dict.fromkeys(
 
 
 @dataclass(slots=True)
-class Counts:
+class HubCounts:
     """What a hub has done since its process began."""
 
     deltas: int = 0
@@ -88,7 +88,7 @@ class Counts:
 class HubStatus:
     """A hub at one moment.
 
-    ``num_topics``: 0 until a catalogd has announced itself. ``unannounced``: the name of one that
+    ``num_topics``: 0 until a catalogd has announced itself. ``unannounced``: names a catalogd that
     is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
     whether it has not yet everything that catalogd had announced. ``catalogd_pages``: where its
     pages are, as it said; empty: not known. ``handshake_failed_s``: since a client with a key that
@@ -121,7 +121,7 @@ class HubStatus:
     answers_differing: int
     memory: MemoryFacts | None = None
     cold_bytes: int = 0
-    counts: Counts
+    counts: HubCounts
     driver_counts: Mapping[str, int]
     applied: HistogramFacts
     topics: tuple[HubTopic, ...]
@@ -260,7 +260,7 @@ def _role(member: Member) -> str:
     return COMMAND if reads and member.is_command else member.role.name.lower()
 
 
-def driver_status(driver: Driver, *, now: float) -> DriverStatus:
+def driver_status(driver: AnnouncedDriver, *, now: float) -> DriverStatus:
     """Return the status of one driver."""
     said: dict[str, Any] = {name: getattr(driver.said, name) for name in ANNOUNCED}
     said |= {"state": driver.state, "reason": driver.reason}
@@ -272,7 +272,7 @@ def driver_status(driver: Driver, *, now: float) -> DriverStatus:
 
 
 def answer(status: HubStatus, question: Question[Any]) -> Inspected:
-    """Return the answer to ``question``, which is one about a hub."""
+    """Return the answer to ``question``, which is about a hub."""
     request = question.request
     match question:
         case ReadStatus():
@@ -309,7 +309,7 @@ def answer_for_policy(
 
 
 def facts(status: HubStatus) -> dict[str, Cell]:
-    """Return every fact that is one value, by its name."""
+    """Return every fact that is a single value, by its name."""
     serves = verdict(status)
     found: dict[str, Cell] = {
         "release": __version__,

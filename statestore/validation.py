@@ -110,7 +110,7 @@ class RefusalLimiter:
 
     def __init__(self) -> None:
         self._until = Newest[bytes, float](LIMITED_PEERS_MAX)
-        """By peer, the oldest first: until when it is sent no other one."""
+        """By peer, the oldest first: until when it is sent no other refusal."""
 
     def __len__(self) -> int:
         return len(self._until)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.follow.notes import Counts as CatalogCounts
+from topicast.catalog.follow.notes import CatalogCounts
 from topicast.cli.main import SECTIONS
 from topicast.cli.pages.config import PagesConfig
 from topicast.cli.pages.metrics import SECTIONS as METRICS
 from topicast.statestore.config import StatestoredConfig
-from topicast.statestore.status import Counts as HubCounts
+from topicast.statestore.status import HubCounts
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = ROOT / "CONTRIBUTING.md"

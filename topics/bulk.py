@@ -44,7 +44,7 @@ Visible = Callable[[int, Sequence[Entry]], Sequence[Entry]]
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendTo:
     """Send ``message`` to ``peer``."""
 
     peer: bytes
@@ -85,12 +85,14 @@ class Sender:
         of_peer = len(self._streams.get(peer, ()))
         return of_peer < STREAMS_PER_PEER_MAX and self._count < self._streams_max
 
-    def open(self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]) -> Send | None:
+    def open(
+        self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]
+    ) -> SendTo | None:
         """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent."""
         if not self.room(peer):
             busy = f"{len(self)} streams are open: retry"
             retry_ms = self._retry_ms(peer)
-            return Send(peer, refuse(Refusal.BUSY, busy, request=stream, retry_ms=retry_ms))
+            return SendTo(peer, refuse(Refusal.BUSY, busy, request=stream, retry_ms=retry_ms))
         self._waiting.pop(peer, None)
         if 2 * self._count < self._streams_max:
             self._waiting.clear()  # there is room for all; some may not come any more
@@ -124,12 +126,12 @@ class Sender:
         self._ready.pop(peer, None)
         self._waiting.pop(peer, None)
 
-    def turn(self, bytes_max: int) -> tuple[Send, ...]:
+    def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
         """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
 
         A peer's streams take turns, too: with many it gets no more than with one.
         """
-        sends: list[Send] = []
+        sends: list[SendTo] = []
         sent = 0
         while sent < bytes_max and self._ready:
             peer, streams = next(iter(self._ready.items()))
@@ -138,7 +140,7 @@ class Sender:
             if part is None:
                 self.cancel(peer, number)
                 continue
-            sends.append(Send(peer, part[1]))
+            sends.append(SendTo(peer, part[1]))
             sent += part[0]
             self._ready.move_to_end(peer)
             streams.move_to_end(number)

@@ -133,7 +133,7 @@ class Follower:
         self._end_min = 0  # a catch-up ends at or above: the highest cut filed, or LIVE before
         self._progressed = True  # whether the last request brought anything
         self._requested_at = 0.0  # seconds: of the last request
-        self._request_at = 0.0  # seconds: when BEHIND, the time of the next one
+        self._request_at = 0.0  # seconds: when BEHIND, the time of the next request
         self._silence_s = SILENCE_S  # after which the open stream has timed out
         self._queue: deque[Delta] = deque()  # deltas that came while BEHIND, in order
         self._queue_bytes = 0  # their rows
@@ -224,7 +224,7 @@ class Follower:
         if chunk.sequence < self._sequence:
             return ()  # doubled
         if not self._continues(chunk):
-            return self._on_lost(now)  # one is missing: resume after the last that came
+            return self._on_lost(now)  # a chunk is missing: resume after the last that came
         self._sequence += 1
         self._silence_s = SILENCE_S
         self._request_at = now + self._silence_s

@@ -60,7 +60,7 @@ class WarmGroups:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes  # of ``held_bytes``; changed by its owner
-        self.held_bytes = 0  # of all limited topics: warm groups, and what cold ones take packed
+        self.held_bytes = 0  # of all limited topics: warm groups, and what cold groups take packed
         self.cooled = 0  # groups, since the start
         self._groups: OrderedDict[tuple[int, bytes], LimitedTopic] = OrderedDict()
 
@@ -152,7 +152,7 @@ class LimitedTopic(Topic):
         return super().rows(group)
 
     def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
-        """Return ``heads`` of this topic with their values; a stub for one that has changed.
+        """Return ``heads`` of this topic with their values; a stub for an entry that has changed.
 
         They are as warm afterwards as before.
         """
@@ -197,7 +197,7 @@ class LimitedTopic(Topic):
     def cool(self, name: bytes) -> int:
         """Drop the values of group ``name``; return how many rows it has, 0 if it stays warm.
 
-        It does if it has no row but tombstones, or one that the backing does not have yet.
+        It does if it has no row but tombstones, or a row that the backing does not have yet.
         """
         group = self._groups.get(name)
         if group is None or group.packed or not self._may_cool(group):

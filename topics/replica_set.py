@@ -41,7 +41,7 @@ PATIENCE_S_MAX: Final = 60.0  # or so long: 1,000 that join at once wait for eac
 CANCELLED_MAX: Final = 64  # streams of which it is known when they were cancelled
 CANCEL_AGAIN_S: Final = 1.0  # until what still comes of a cancelled stream is answered again
 
-Account = tuple[int, int]  # a topic at a level
+TopicLevel = tuple[int, int]  # a topic at a level
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Stream:
     """One answer of the peer."""
 
     active_at: float  # seconds: when it was opened, or its last message came
-    waiting: dict[Account, bool]  # what it still has to bring: True until its turn has come
+    waiting: dict[TopicLevel, bool]  # what it still has to bring: True until its turn has come
     silence_s: float  # after which it counts as lost
     credit: int = 0  # bytes: granted and not used, as far as we know
     used: int = 0  # bytes, since it was last looked at whether to grant more
@@ -73,8 +73,8 @@ class ReplicaSet:
         *,
         next_id: Callable[[], int],
         credit_step: int,
-        fenced: Callable[[Account], bool] = lambda _: True,
-        expected_bytes: Callable[[Account], int] = lambda _: CREDIT_DEFAULT,
+        confirmed: Callable[[TopicLevel], bool] = lambda _: True,
+        expected_bytes: Callable[[TopicLevel], int] = lambda _: CREDIT_DEFAULT,
         answer_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Begin with nothing followed.
@@ -82,26 +82,26 @@ class ReplicaSet:
         Args:
             next_id: Gives stream ids, never one twice.
             credit_step: Bytes; a Credit for less is not worth its frame.
-            fenced: Returns whether deltas are sure to come: only then may an account catch up.
-            expected_bytes: Returns how many bytes a catch-up of an account may bring from now on.
-            answer_s: Returns how many seconds the peer took for its last answer: one that is
+            confirmed: Returns whether deltas are sure to come: it may catch up only then.
+            expected_bytes: Returns how many bytes a catch-up may bring from now on.
+            answer_s: Returns how many seconds the peer took for its last answer: a peer that is
                 slow, as many join, is waited for longer.
         """
-        self._fenced = fenced
+        self._confirmed = confirmed
         self._expected_bytes = expected_bytes
         self._answer_s = answer_s
         self._next_id = next_id
         self._credit_step = credit_step
-        self._followers: dict[Account, Follower] = {}
-        self._behind: dict[Account, Follower] = {}  # those that are not LIVE
-        self._wants: dict[Account, Wanted] = {}  # for the next request
-        self._streams: dict[int, _Stream] = {}  # open ones by id; each has something to bring
-        self._soonest: tuple[Account | None, float | None] | None = None
+        self._followers: dict[TopicLevel, Follower] = {}
+        self._behind: dict[TopicLevel, Follower] = {}  # those that are not LIVE
+        self._wants: dict[TopicLevel, Wanted] = {}  # for the next request
+        self._streams: dict[int, _Stream] = {}  # open streams by id; each has something to bring
+        self._soonest: tuple[TopicLevel | None, float | None] | None = None
         """What is due first, and when; None: not known. It is looked for among hundreds."""
         self._cancelled = Newest[int, float](CANCELLED_MAX)  # streams by id: when each was last
 
     @property
-    def behind(self) -> tuple[Account, ...]:
+    def behind(self) -> tuple[TopicLevel, ...]:
         """What is being caught up, or waits for it."""
         return tuple(self._behind)
 
@@ -123,17 +123,17 @@ class ReplicaSet:
         return self._soonest[1]
 
     @property
-    def wanted(self) -> tuple[Account, ...]:
+    def wanted(self) -> tuple[TopicLevel, ...]:
         """The content of the next request, in the order in which it was wanted."""
         return tuple(self._wants)
 
-    def accounts(self) -> tuple[Account, ...]:
+    def topic_levels(self) -> tuple[TopicLevel, ...]:
         """Return what is followed."""
         return tuple(self._followers)
 
-    def get(self, account: Account) -> Follower | None:
-        """Return the follower of ``account``, if there is one."""
-        return self._followers.get(account)
+    def get(self, topic_level: TopicLevel) -> Follower | None:
+        """Return the follower of ``topic_level``, if it is followed."""
+        return self._followers.get(topic_level)
 
     def follow(self, topic: int, level: int) -> Follower:
         """Return a new follower, which is behind."""
@@ -142,13 +142,13 @@ class ReplicaSet:
         self._soonest = None
         return follower
 
-    def stop(self, account: Account) -> tuple[int, ...]:
-        """Follow ``account`` no more; return the streams that are abandoned by that."""
-        del self._followers[account]
-        self._behind.pop(account, None)
-        self._wants.pop(account, None)
-        serving = [stream for stream, one in self._streams.items() if account in one.waiting]
-        return tuple(stream for stream in serving if self._leave(stream, account))
+    def stop(self, topic_level: TopicLevel) -> tuple[int, ...]:
+        """Follow ``topic_level`` no more; return the streams that are abandoned by that."""
+        del self._followers[topic_level]
+        self._behind.pop(topic_level, None)
+        self._wants.pop(topic_level, None)
+        serving = [stream for stream, one in self._streams.items() if topic_level in one.waiting]
+        return tuple(stream for stream in serving if self._leave(stream, topic_level))
 
     def clear(self) -> None:
         """Follow nothing any more."""
@@ -156,46 +156,46 @@ class ReplicaSet:
             held.clear()
         self._soonest = None
 
-    def feed(self, account: Account, fact: Fact, *, now: float) -> Iterator[Step]:
+    def feed(self, topic_level: TopicLevel, fact: Fact, *, now: float) -> Iterator[Step]:
         """Yield what ``fact`` means for a follower; each step is applied before the next is taken.
 
         Without a follower, or once a step had it stopped, there are none. What no message of the
         topic has caused waits until its deltas are sure to come.
         """
-        follower = self._followers.get(account)
+        follower = self._followers.get(topic_level)
         if follower is None:
             return
-        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._fenced(account):
+        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._confirmed(topic_level):
             return
         stream = follower.stream
         for step in follower.handle(fact, now=now):
             if isinstance(step, Want):
-                self._wants[account] = step.wanted
+                self._wants[topic_level] = step.wanted
             yield step
-            if self._followers.get(account) is not follower:
+            if self._followers.get(topic_level) is not follower:
                 return
         if follower.state is LIVE:
-            self._behind.pop(account, None)
-            self._wants.pop(account, None)
+            self._behind.pop(topic_level, None)
+            self._wants.pop(topic_level, None)
         else:
-            self._behind[account] = follower
-            self._note_due(account, follower)
+            self._behind[topic_level] = follower
+            self._note_due(topic_level, follower)
         left = stream and follower.stream != stream
-        if left and self._leave(stream, account) and not _ends_stream(fact):
+        if left and self._leave(stream, topic_level) and not _ends_stream(fact):
             self._cancelled.put(stream, now)
             yield Abandoned(stream)
 
-    def received(self, stream: int, account: Account, *, now: float) -> bool:
-        """Take note that ``stream`` is active, at ``account``; False if it is not open here."""
+    def received(self, stream: int, topic_level: TopicLevel, *, now: float) -> bool:
+        """Take note that ``stream`` is active, at ``topic_level``; False if it is not open here."""
         found = self._streams.get(stream)
         if found is None:
             return False
         found.active_at = now
-        if account in found.waiting:
-            found.waiting[account] = False
+        if topic_level in found.waiting:
+            found.waiting[topic_level] = False
         return True
 
-    def served_by(self, stream: int) -> tuple[Account, ...]:
+    def served_by(self, stream: int) -> tuple[TopicLevel, ...]:
         """Return what ``stream`` has still to bring."""
         found = self._streams.get(stream)
         return tuple(found.waiting) if found is not None else ()
@@ -232,25 +232,25 @@ class ReplicaSet:
         found.credit += amount
         return Credit(stream=stream, amount=amount)
 
-    def overdue(self, *, now: float) -> list[Account]:
+    def overdue(self, *, now: float) -> list[TopicLevel]:
         """Return what has waited long enough for its answer: each is to be fed a Tick.
 
         A topic whose turn in a stream has not come waits on while the stream is active.
         """
-        self._soonest = None  # also what is fenced may be other topics
+        self._soonest = None  # also what is confirmed may be other topics
         found = []
-        for account, follower in self._behind.items():
+        for topic_level, follower in self._behind.items():
             if follower.deadline is None or now < follower.deadline:
                 continue
             stream = self._streams.get(follower.stream)
-            waits = stream is not None and stream.waiting[account]
+            waits = stream is not None and stream.waiting[topic_level]
             if stream is not None and waits and now < stream.active_at + stream.silence_s:
                 follower.on_stream_active(now=stream.active_at)
             else:
-                found.append(account)
+                found.append(topic_level)
         return found
 
-    def lose_streams(self) -> tuple[Account, ...]:
+    def lose_streams(self) -> tuple[TopicLevel, ...]:
         """Close every stream: the peer is another; return what is to be fed a StreamLost."""
         self._streams.clear()
         return self.behind
@@ -259,9 +259,9 @@ class ReplicaSet:
         """Discard what was wanted; a follower that still wants it says so again."""
         self._wants.clear()
 
-    def request(self, accounts: Iterable[Account], *, now: float) -> CatchUp | None:
-        """Return one request for all of ``accounts``, which are wanted; None if there is none."""
-        wanted = tuple(self._wants.pop(account) for account in accounts)
+    def request(self, topic_levels: Iterable[TopicLevel], *, now: float) -> CatchUp | None:
+        """Return one request for all of ``topic_levels``, which are wanted; None without any."""
+        wanted = tuple(self._wants.pop(topic_level) for topic_level in topic_levels)
         if not wanted:
             return None
         stream = self._next_id()
@@ -269,17 +269,17 @@ class ReplicaSet:
         opened = _Stream(now, {(one.topic, one.level): True for one in wanted}, silence_s)
         opened.credit = self._credit_max(opened)
         self._streams[stream] = opened
-        for account in opened.waiting:
-            self._followers[account].opened(stream, now=now, silence_s=silence_s)
-            self._note_due(account, self._followers[account])
+        for topic_level in opened.waiting:
+            self._followers[topic_level].opened(stream, now=now, silence_s=silence_s)
+            self._note_due(topic_level, self._followers[topic_level])
         return CatchUp(stream=stream, credit=opened.credit, wanted=wanted)
 
     def check(self) -> None:
         """Assert every invariant."""
-        for account, follower in self._followers.items():
+        for topic_level, follower in self._followers.items():
             follower.check()
-            assert account == (follower.topic, follower.level)
-            assert (follower.state is not LIVE) is (account in self._behind), account
+            assert topic_level == (follower.topic, follower.level)
+            assert (follower.state is not LIVE) is (topic_level in self._behind), topic_level
         assert self._behind.keys() <= self._followers.keys()
         assert self._wants.keys() <= self._behind.keys()
         known = self._soonest
@@ -289,38 +289,42 @@ class ReplicaSet:
             assert stream.waiting.keys() <= self._followers.keys()
             assert stream.credit <= CREDIT_DEFAULT
 
-    def _is_due(self, account: Account | None, at: float | None) -> bool:
-        """Return whether ``account`` is still due ``at`` a time; None: that nothing is due."""
-        if account is None:
+    def _is_due(self, topic_level: TopicLevel | None, at: float | None) -> bool:
+        """Return whether ``topic_level`` is still due ``at`` a time; None: that nothing is due."""
+        if topic_level is None:
             return True
-        follower = self._behind.get(account)
-        return follower is not None and follower.deadline == at and self._fenced(account)
+        follower = self._behind.get(topic_level)
+        return follower is not None and follower.deadline == at and self._confirmed(topic_level)
 
-    def _find_soonest(self) -> tuple[Account | None, float | None]:
+    def _find_soonest(self) -> tuple[TopicLevel | None, float | None]:
         """Return what is due first; of several the last, which a stream brings last."""
-        soonest: Account | None = None
+        soonest: TopicLevel | None = None
         soonest_at: float | None = None
-        for account, one in self._behind.items():
+        for topic_level, one in self._behind.items():
             at = one.deadline
             is_sooner = at is not None and (soonest_at is None or at <= soonest_at)
-            if is_sooner and self._fenced(account):
-                soonest, soonest_at = account, at
+            if is_sooner and self._confirmed(topic_level):
+                soonest, soonest_at = topic_level, at
         return soonest, soonest_at
 
-    def _note_due(self, account: Account, follower: Follower) -> None:
-        """Note that ``account`` is due first, if it is."""
+    def _note_due(self, topic_level: TopicLevel, follower: Follower) -> None:
+        """Note that ``topic_level`` is due first, if it is."""
         if self._soonest is None:
             return
         at, soonest_at = follower.deadline, self._soonest[1]
-        if at is not None and (soonest_at is None or at <= soonest_at) and self._fenced(account):
-            self._soonest = account, at
+        if (
+            at is not None
+            and (soonest_at is None or at <= soonest_at)
+            and self._confirmed(topic_level)
+        ):
+            self._soonest = topic_level, at
 
-    def _leave(self, stream: int, account: Account) -> bool:
-        """Expect ``account`` no longer of ``stream``; True if that leaves nothing to expect."""
+    def _leave(self, stream: int, topic_level: TopicLevel) -> bool:
+        """Expect ``topic_level`` no longer of ``stream``; True if that leaves nothing to expect."""
         found = self._streams.get(stream)
         if found is None:
             return False
-        found.waiting.pop(account, None)
+        found.waiting.pop(topic_level, None)
         if found.waiting:
             return False
         del self._streams[stream]
@@ -328,8 +332,8 @@ class ReplicaSet:
 
     def _credit_max(self, stream: _Stream) -> int:
         allowed = 0
-        for account in stream.waiting:
-            allowed += self._expected_bytes(account)
+        for topic_level in stream.waiting:
+            allowed += self._expected_bytes(topic_level)
             if allowed >= CREDIT_DEFAULT:
                 return CREDIT_DEFAULT
         return max(allowed, 1)

@@ -1,6 +1,6 @@
 """Requests: the requester's half of messages that are repeated until they are answered.
 
-    open ──▶ due, again and again, each pause twice the one before ──▶ close: answered, or timed out
+    open ──▶ due, again and again, each pause twice the last ──▶ close: answered, or timed out
 
 A request keeps its id over every repetition, so that the first answer counts, whichever it is
 of; peers must tolerate the same request twice. Callers time out by themselves: nothing ends here.

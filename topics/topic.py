@@ -113,7 +113,7 @@ class Version(int):
     """A version of a topic, and the ``epoch`` that it counts in, as applications keep it.
 
     An epoch is one life of catalogd's store. Versions of two epochs are not comparable; only
-    ``validate`` returns whether one is still current.
+    ``validate`` returns whether a version is still current.
     """
 
     epoch: int
@@ -242,7 +242,11 @@ class Topic:
         return self.held_bytes
 
     def reset(self, epoch: int) -> None:
-        """Discard everything and begin at version 0 of ``epoch``."""
+        """Discard everything and begin at version 0 of ``epoch``.
+
+        Caller: a hub's ingest before a snapshot, and tests that fill a topic.
+        Affects: everything that is returned from now on; a follower of the old epoch begins anew.
+        """
         self.epoch, self.version, self.floor, self.held_bytes = epoch, 0, 0, 0
         self._count = 0
         self._groups = {}
@@ -263,7 +267,7 @@ class Topic:
         return self.rows(group)
 
     def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
-        """Return ``heads`` of this topic with their values; a stub for one that has changed."""
+        """Return ``heads`` of this topic with their values; a stub for each that has changed."""
         return heads
 
     def rows(self, group: bytes) -> tuple[Entry, ...]:
@@ -294,6 +298,9 @@ class Topic:
         Nothing may be filed below what was filed before it, unless it is held already: the
         orders are by version. Tombstones at or below the floor delete and leave no trace.
         Cost: O(1) an entry; a PREFIX frees what it deletes, 0.1 to 0.3 µs for each block.
+
+        Caller: catalogd's version log, and a hub's ingest, which moves ``version`` afterwards.
+        Affects: ``since``, and so each delta and catch-up; ``held_bytes``.
         """
         for entry in entries:
             if entry.version <= self.floor and entry.kind in (TOMBSTONE, PREFIX):
@@ -339,7 +346,11 @@ class Topic:
         return in_order(changed)
 
     def raise_floor(self, floor: int) -> None:
-        """Discard the tombstones at or below ``floor``; it never falls. Cost: O(discarded)."""
+        """Discard the tombstones at or below ``floor``; it never falls. Cost: O(discarded).
+
+        Caller: catalogd once its store has discarded them, a hub that is told the floor.
+        Affects: catch-ups from below the floor, which are snapshots from now on.
+        """
         if floor <= self.floor:
             return
         self.floor = floor

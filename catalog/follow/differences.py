@@ -44,9 +44,9 @@ class Differences:
         self._seen_seq: int | None = None  # arrival number of what was seen without an event
 
     @property
-    def blind(self) -> str:
+    def source_problem(self) -> str:
         """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
-        return self._poller.blind or self._reconciliation.missed
+        return self._poller.source_problem or self._reconciliation.missed
 
     def step(self) -> None:
         """Judge what was found, and compare a slice of the last answer."""
@@ -62,15 +62,15 @@ class Differences:
 
     def note_blindness(self) -> None:
         """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
-        blind, noted = self.blind, self._namespace.metastore_problem()
-        if noted.startswith(PAUSED) and not blind and not self._poller.caught_up:
+        problem, noted = self.source_problem, self._namespace.metastore_problem()
+        if noted.startswith(PAUSED) and not problem and not self._poller.caught_up:
             return
         if not noted or noted.startswith(FOLLOWED_LATER):
-            self._namespace.set_metastore_problem(blind)
-        elif blind:
+            self._namespace.set_metastore_problem(problem)
+        elif problem:
             self._seen_seq = None
-            if not blind.startswith(FOLLOWED_LATER):
-                self._namespace.set_metastore_problem(blind)
+            if not problem.startswith(FOLLOWED_LATER):
+                self._namespace.set_metastore_problem(problem)
         elif self._seen_seq is None:
             self._seen_seq = self._listing.read_unseen()
         elif self._unpublished() > self._seen_seq:
@@ -116,7 +116,7 @@ class Differences:
 
     def _judge(self) -> None:
         """Note what has changed without an event."""
-        if not self._poller.enabled or self._poller.blind:
+        if not self._poller.enabled or self._poller.source_problem:
             self._reconciliation.forget(unpublished=self._unpublished())
             return
         missed = self._reconciliation.missed

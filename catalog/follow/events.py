@@ -34,7 +34,7 @@ from ..model.tables import Tables
 from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .name_listing import Lifecycle, NameListing, missing
-from .notes import Counts, Noted
+from .notes import CatalogCounts, Noted
 
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
@@ -60,7 +60,7 @@ class Events:
         processor: EventProcessor,
         follows: Callable[[str], bool],
         publish: Callable[[tuple[Result, ...]], None],
-        counts: Counts,
+        counts: CatalogCounts,
         turn: Outbox[Noted],
         finding: str,
     ) -> None:

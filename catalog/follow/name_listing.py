@@ -18,7 +18,7 @@ from ..ingest.sync_rules import SyncRules
 from ..metastore.port import DirtyDatabase, NamesFailed, NamesRead, ReadNames
 from ..model.namespace import Namespace
 from ..reconcile.reconciliation import Reconciliation
-from .notes import Counts, Noted
+from .notes import CatalogCounts, Noted
 
 LISTING_RETRY_S: Final = 1.0
 NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
@@ -54,7 +54,7 @@ class NameListing:
         reconciliation: Reconciliation,
         sync_rules: SyncRules,
         follows: Callable[[str], bool],
-        counts: Counts,
+        counts: CatalogCounts,
         turn: Outbox[ReadNames | Noted],
     ) -> None:
         """Begin as the window of ``poller`` says: without one, no names were ever read.

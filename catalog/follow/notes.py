@@ -12,7 +12,7 @@ class Noted:
 
 
 @dataclass(slots=True)
-class Counts:
+class CatalogCounts:
     """What happened since the start; requests are counted by the dispatcher."""
 
     events: int = 0
@@ -27,6 +27,6 @@ class Counts:
     reads: int = 0
     reads_failed: int = 0
     polls_failed: int = 0
-    tables_withdrawn: int = 0
+    tables_turned_unreadable: int = 0
     frames_undecodable: int = 0  # frames that could not be decoded, of hubs and of the service
     unreachable: int = 0  # answers that found no peer, or a full queue

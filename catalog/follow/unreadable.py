@@ -37,9 +37,9 @@ class Unreadable:
         unreadable = {  # it may fail again
             table: why for table, why in known if loading(table) and table not in bad
         }
-        unreadable |= {**self._loader.errors, **self._tables.unfit_why}
+        unreadable |= {**self._loader.errors, **self._tables.rejected_why}
         for table in sorted(unreadable.keys() - self.tables.keys()):
-            text = f"{table_name(*table)} is withdrawn: {unreadable[table]}"
+            text = f"{table_name(*table)} cannot be read: {unreadable[table]}"
             self._log(text, trouble=True)
         for table in sorted(self.tables.keys() - unreadable.keys()):
             if self._namespace.find(table) is not None:

@@ -19,7 +19,7 @@ from ...topics.wire.messages.questions import (
 )
 from ..storage.history import HistoryReader
 from .change_log import LogBounds, LogLines, Recent
-from .scans import Cuts, Page, Versions
+from .scans import Cuts, ScanPage, Versions
 from .table_history import ROWS_MAX, Bound, ChangeRange, NewestChanges
 
 NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
@@ -46,7 +46,7 @@ def query_of(asked: Scan | StoreRequest[Any]) -> StoreQuery:
     """Return what ``asked`` reads; what is asked of sweeps needs more than the store."""
     match asked:
         case Scan():
-            return Page(asked)
+            return ScanPage(asked)
         case ReadVersions():
             return Versions()
         case ReadCuts(topic=topic, every_bytes=every_bytes):

@@ -61,7 +61,7 @@ class Cuts:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ScanPage:
     """The page that ``scan`` requests."""
 
     scan: Scan

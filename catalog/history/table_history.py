@@ -97,7 +97,7 @@ class ChangeRange:
         They are as many as a frame holds.
 
         Every partition is named. A reader that continues requests the rows after the version before
-        the last one received, and skips the rows of that one: they are the same each time.
+        the last version received, and skips the rows of that version: they are the same each time.
 
         Raises:
             UsageError: it is the topic of the names.
@@ -208,7 +208,7 @@ class _Step:
         return own + partitions
 
     def row(self, changed: _Changed) -> HistoryLine:
-        """Return the row of one of ``changes``."""
+        """Return the row of a change."""
         one = self._first
         before, after = changed.texts()
         source = ORIGINS[one.source]
@@ -282,7 +282,7 @@ class _Step:
     def _partitions(
         self, value: TableValue | None, blocks: Sequence[Entry | None]
     ) -> tuple[dict[str, PartitionRecord], Callable[[PartitionRecord], Partition]]:
-        """Return the records in ``blocks`` by name, and what makes a partition of one."""
+        """Return the records in ``blocks`` by name, and what makes a partition of a record."""
         found = {
             record.name: record
             for block in blocks

@@ -5,7 +5,7 @@
 The metastore allows two tables in one folder, and a partition in another table's (``ADD PARTITION
 … LOCATION``, a staging table). A write names one of them, and its files are those of the others.
 While the locations are read for the first time, writes wait for them, and a turn that has applied
-a write leaves that reading to the next one, so that it is no longer than either.
+a write leaves that reading to the next step, so that it is no longer than either.
 Invariant: what is raised for an alias raises nothing else.
 """
 
@@ -16,13 +16,13 @@ from .needs import NEVER
 
 
 class Aliases:
-    """Raises the data version of tables that share a folder with one that was written."""
+    """Raises the data version of tables that share a folder with a table that was written."""
 
     def __init__(self, tables: Tables, locations: Locations) -> None:
         self._tables = tables
         self._locations = locations
         self._waiting: dict[TableId, FilesWritten] = {}  # writes, until the locations are known
-        self._put_off = False  # whether the last step has left reading to the next one
+        self._put_off = False  # whether the last step has left reading to the next
         self.oldest = NEVER  # arrival number of what was known when the first of them came
         self.raised = 0  # tables that were raised, since the start
 

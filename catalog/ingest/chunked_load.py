@@ -1,24 +1,24 @@
 """ChunkedLoad: reads the partitions of a large table in chunks, while the table may change.
 
-    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──written──▶ confirmed by a poll ──▶ settled
+    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──written──▶ confirmed by a poll ──▶ confirmed
                       dirty ◀── changed meanwhile ◀──────┴─────────────┘
 
-The table is COMPLETE once all is settled. If it is written without a pause, something is dirty
+The table is COMPLETE once all is confirmed. If it is written without a pause, something is dirty
 whenever a poll ends. So what changes towards the end is read together, in rounds; once a poll
 brings changes of these partitions only, the table is as it was when they were read. After
 ROUNDS_MAX rounds the load is finished even so: a partition may be newer than another then. What is
 dirty at the end is left to be read as of any other table.
 
 A selection that somebody waits for is read first, in every second chunk at most. It can be
-answered once every partition that it selects is settled at one time, at the latest with the table.
+answered once every partition that it selects is confirmed at one time, at the latest with all.
 
 If the metastore refuses a chunk, one of its partitions cannot be read: halves of it are read until
-that one is found, in log2(n) reads. It is ``bad``, and tried again after pauses that grow; the rest
+that partition is found, in log2(n) reads. It is ``bad``, and retried after longer pauses; the rest
 is read and followed. The table stays LOADING, so that selections of other partitions are answered
-and one that selects a bad partition never is.
+and a selection of a bad partition never is.
 
 Invariant: a partition is in ``rest``, in ``dirty``, being read, in ``chunks``, in ``bad``, or is
-settled: it was written since it changed, and a poll that began after its read brought no change.
+confirmed: it was written since it changed, and a poll that began after its read brought no change.
 A chunk is published in slices, so that no turn takes long, in the order in which it was read.
 """
 
@@ -43,7 +43,9 @@ ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same pa
 SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for these
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
 
-BAD_MAX: Final = 32  # partitions of one table that cannot be read: with more all of it is withdrawn
+BAD_MAX: Final = (
+    32  # partitions of one table that cannot be read: with more the table is unreadable
+)
 BAD_RETRY_S: Final = 1.0  # until a bad partition is read again; doubled up to
 BAD_RETRY_S_MAX: Final = 60.0
 
@@ -60,7 +62,7 @@ class PublishPartitions:
 
 
 @dataclass(slots=True)
-class Chunk:
+class LoadedChunk:
     """Partitions ``names`` that were read, until they are written and a poll confirms them."""
 
     number: int
@@ -83,8 +85,8 @@ class Awaited:
     """A selection that somebody waits for."""
 
     matches: Matches
-    unscanned: deque[str]  # names that may be selected and were not settled when it was requested
-    missing: list[str] = field(default_factory=list)  # selected; those at the end may be settled
+    unscanned: deque[str]  # names that may be selected and were not confirmed when it was requested
+    missing: list[str] = field(default_factory=list)  # selected; those at the end may be confirmed
     unread: OrderedDict[str, None] = field(default_factory=OrderedDict)
     """Those that are to be read for it; some may be read by now for another reason."""
 
@@ -101,11 +103,11 @@ class ChunkedLoad:
 
     clock: Clock
     rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
-    refused: int = 0  # loads of this table that failed before this one
+    refused: int = 0  # loads of this table that failed before this load
     dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
     reading: bool = False  # a chunk is being read; never two
     slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
-    chunks: deque[Chunk] = field(default_factory=deque)  # read, the oldest first
+    chunks: deque[LoadedChunk] = field(default_factory=deque)  # read, the oldest first
     taken: dict[str, int] = field(default_factory=dict)  # of the chunk being read: were dirty
     new: int = 0  # partitions of the chunk being read that were never read; 0: none is being read
     issued: int = 0  # the number of the newest chunk
@@ -113,10 +115,12 @@ class ChunkedLoad:
     rounds: int = 0  # reads of all that was dirty, with nothing else left
     closing: dict[str, None] = field(default_factory=dict)  # what the newest of them has read
     names: Sequence[str] = ()  # of all partitions, sorted, as they were listed
-    unsettled: dict[str, int] = field(default_factory=dict)  # but for ``rest``; the chunk it is in
+    unconfirmed: dict[str, int] = field(
+        default_factory=dict
+    )  # but for ``rest``; the chunk it is in
     selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
     first: bool = False  # the newest chunk was for a selection
-    scanned: bool = False  # names were scanned in the newest call of ``settled``
+    scanned: bool = False  # names were scanned in the newest call of ``confirmed``
     bad: dict[str, BadPartition] = field(default_factory=dict)  # at most BAD_MAX
     suspects: tuple[str, ...] = ()  # the metastore refused to read these together
     probing: bool = False  # the chunk being read is of ``suspects``, or a bad partition
@@ -181,7 +185,7 @@ class ChunkedLoad:
 
     @property
     def finished(self) -> bool:
-        """Whether all is published, and settled unless the table is written without a pause."""
+        """Whether all is published, and confirmed unless the table is written without a pause."""
         if self.rest is None or self.rest or self.reading or self.chunks or self.bad:
             return False
         return self.rounds >= ROUNDS_MAX or self.dirty.keys() <= self.closing.keys()
@@ -210,12 +214,12 @@ class ChunkedLoad:
         changed = [name for name in changed if name not in self.bad]
         for name in changed:
             self.dirty.setdefault(name, seq)
-            self.unsettled[name] = _DIRTY
+            self.unconfirmed[name] = _DIRTY
         for awaited in self.selections.values():
             awaited.add(changed)
 
-    def settled(self, selector: Selector, columns: Sequence[Column]) -> bool:
-        """Return whether all that ``selector`` selects is settled; if not, read it first.
+    def confirmed(self, selector: Selector, columns: Sequence[Column]) -> bool:
+        """Return whether all that ``selector`` selects is confirmed; if not, read it first.
 
         Raises:
             UsageError: the selector is not valid for a table with these partition ``columns``.
@@ -232,13 +236,13 @@ class ChunkedLoad:
             awaited = self._await(selector, columns)
         count = min(SCANNED_MAX, len(awaited.unscanned))
         some = [awaited.unscanned.popleft() for _ in range(count)]
-        awaited.add(filter(self._is_unsettled, some))
+        awaited.add(filter(self._is_unconfirmed, some))
         self.scanned = count > 0
         while awaited.unread and not self._is_unread(next(iter(awaited.unread))):
             awaited.unread.popitem(last=False)
         if awaited.unscanned or awaited.unread:
             return False
-        return self._is_settled(awaited)
+        return self._is_confirmed(awaited)
 
     def bad_of(self, selector: Selector | None, columns: Sequence[Column]) -> str:
         """Return which partition that ``selector`` selects cannot be read, and why; else nothing.
@@ -274,7 +278,7 @@ class ChunkedLoad:
         self.taken = {name: self.dirty.pop(name) for name in names if name in self.dirty}
         left = len(self.rest or ())
         for name in names:
-            self.unsettled[name] = self.issued
+            self.unconfirmed[name] = self.issued
             if self.rest:
                 self.rest.pop(name, None)
         self.new = left - len(self.rest or ())
@@ -297,7 +301,7 @@ class ChunkedLoad:
         self.rest = dict.fromkeys(again) | self.rest
         since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}
         self.dirty = self.taken | since
-        self.unsettled.update(dict.fromkeys(self.taken, _DIRTY))
+        self.unconfirmed.update(dict.fromkeys(self.taken, _DIRTY))
         self.taken = {}
         self.suspects = names
         if len(names) == 1:
@@ -317,7 +321,7 @@ class ChunkedLoad:
             self.rest = left | self.rest
         since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}
         self.dirty = self.taken | since
-        self.unsettled.update(dict.fromkeys(self.taken, _DIRTY))
+        self.unconfirmed.update(dict.fromkeys(self.taken, _DIRTY))
         for awaited in self.selections.values():
             awaited.unread.update(dict.fromkeys(filter(awaited.matches, names)))
 
@@ -333,7 +337,7 @@ class ChunkedLoad:
         if self.probing and self.suspects:
             self.suspects = tuple(name for name in self.suspects if name not in requested)
         for name in requested:
-            self.unsettled.setdefault(name, self.issued)
+            self.unconfirmed.setdefault(name, self.issued)
         gone = tuple(name for name in requested if name not in read.partitions)
         found = list(read.partitions.items())
         table = request.db, request.table
@@ -342,7 +346,7 @@ class ChunkedLoad:
             some = dict(found[begin : begin + SLICE_MAX])
             self.slices.append(PublishPartitions(table=table, partitions=some, gone=gone))
             gone = ()
-        self.chunks.append(Chunk(self.issued, requested, confirmed_by, len(begins)))
+        self.chunks.append(LoadedChunk(self.issued, requested, confirmed_by, len(begins)))
 
     def take_slice(self) -> PublishPartitions:
         """Remove and return the slice to be published now."""
@@ -364,25 +368,25 @@ class ChunkedLoad:
     def check(self) -> None:
         """Assert every invariant."""
         assert sum(chunk.slices for chunk in self.chunks) == len(self.slices)
-        assert self.dirty.keys() <= self.unsettled.keys()
+        assert self.dirty.keys() <= self.unconfirmed.keys()
         assert self.reading or not self.new
         assert len(self.bad) <= BAD_MAX
-        assert self.bad.keys() <= self.unsettled.keys()
+        assert self.bad.keys() <= self.unconfirmed.keys()
         assert not self.bad.keys() & (self.dirty.keys() | (self.rest or {}).keys())
         assert list(self.dirty.values()) == sorted(self.dirty.values())
         for chunk in self.chunks:
-            assert all(self.unsettled.get(name, 0) >= chunk.number for name in chunk.names)
+            assert all(self.unconfirmed.get(name, 0) >= chunk.number for name in chunk.names)
 
     def _close(self) -> None:
         chunks = self.chunks
         while chunks and not chunks[0].slices and chunks[0].confirmed_by <= self.polled:
             chunk = chunks.popleft()
             for name in chunk.names:
-                if self.unsettled.get(name) == chunk.number:
-                    del self.unsettled[name]
-            if len(self.selections) >= SELECTIONS_MAX:  # those that are settled make room
+                if self.unconfirmed.get(name) == chunk.number:
+                    del self.unconfirmed[name]
+            if len(self.selections) >= SELECTIONS_MAX:  # those that are confirmed make room
                 left = self.selections.items()
-                self.selections = {one: a for one, a in left if not self._is_settled(a)}
+                self.selections = {one: a for one, a in left if not self._is_confirmed(a)}
 
     def _await(self, selector: Selector, columns: Sequence[Column]) -> Awaited:
         matches, ranges = selector.matches(columns), selector.ranges(columns)
@@ -390,7 +394,7 @@ class ChunkedLoad:
         every, unscanned = self.names, deque[str]()
         for low, high in [("", AFTER_ALL)] if ranges is None else ranges:
             unscanned += every[bisect_left(every, low) : bisect_left(every, high)]
-        unscanned += self.unsettled
+        unscanned += self.unconfirmed
         self.selections[selector.unparsed()] = awaited = Awaited(matches, unscanned)
         return awaited
 
@@ -421,16 +425,16 @@ class ChunkedLoad:
         assert self.rest is not None
         self.rest.pop(name, None)
         self.dirty.pop(name, None)
-        self.unsettled[name] = _DIRTY
+        self.unconfirmed[name] = _DIRTY
         self.selections = {s: one for s, one in self.selections.items() if not one.matches(name)}
 
-    def _is_settled(self, awaited: Awaited) -> bool:
-        while awaited.missing and not self._is_unsettled(awaited.missing[-1]):
+    def _is_confirmed(self, awaited: Awaited) -> bool:
+        while awaited.missing and not self._is_unconfirmed(awaited.missing[-1]):
             awaited.missing.pop()
         return not awaited.missing and not awaited.unscanned
 
     def _is_unread(self, name: str) -> bool:
         return name in self.dirty or name in (self.rest or ())
 
-    def _is_unsettled(self, name: str) -> bool:
-        return name in self.unsettled or name in (self.rest or ())
+    def _is_unconfirmed(self, name: str) -> bool:
+        return name in self.unconfirmed or name in (self.rest or ())

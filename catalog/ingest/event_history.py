@@ -16,8 +16,8 @@ from ...topics.objects.names import TableId
 from ...topics.turn import Clock
 from ..metastore.port import Dirty, RawEvent, Read
 
-BATCHES_MAX: Final = 1_000  # published ones: enough for a 99th percentile
-RUNNING_MAX: Final = 20  # the next ones are counted with the last: a table that is slow to read
+BATCHES_MAX: Final = 1_000  # published batches: enough for a 99th percentile
+RUNNING_MAX: Final = 20  # the next batches are counted with the last: a table that is slow to read
 TIMES_MAX: Final = 1_024  # of a batch, as many as a poll has events; the next count as the last
 SLOT_S: Final = 10.0
 SLOTS_MAX: Final = 360  # an hour
@@ -46,7 +46,7 @@ class EventBatch:
     waited_s: float | None
 
 
-class Slot(NamedTuple):
+class TimeSlot(NamedTuple):
     """Ten seconds: ``number`` of the slot since the clock's zero, and what was published in it."""
 
     number: int
@@ -66,14 +66,14 @@ class TableCost(NamedTuple):
 class EventFacts:
     """The history at one moment; it does not change afterwards.
 
-    ``running`` and ``batches``: the oldest first. ``slot``: the number of the present one.
+    ``running`` and ``batches``: the oldest first. ``slot``: the number of the present slot.
     ``up_s``: for how long it has been kept. ``costs``: the costliest tables. ``delays``: from the
     times of events until they were published; ``batch_times``: of batches, from their arrival.
     """
 
     running: tuple[EventBatch, ...]
     batches: tuple[EventBatch, ...]
-    slots: tuple[Slot, ...]
+    slots: tuple[TimeSlot, ...]
     slot: int
     up_s: float
     costs: tuple[TableCost, ...]
@@ -110,7 +110,7 @@ class EventHistory:
         self._clock = clock
         self._running: deque[_Running] = deque()  # by seq
         self._batches: deque[EventBatch] = deque(maxlen=BATCHES_MAX)
-        self._slots: deque[Slot] = deque(maxlen=SLOTS_MAX)
+        self._slots: deque[TimeSlot] = deque(maxlen=SLOTS_MAX)
         self._reads: dict[int, tuple[float, tuple[TableId, ...]]] = {}
         """By the id of a read in flight: when it began, and of which tables."""
         self._costs: dict[TableId, tuple[int, float]] = {}  # reads, and seconds
@@ -225,8 +225,8 @@ class EventHistory:
 
     def _fill_slot(self, batch: EventBatch) -> None:
         number = int(self._clock.now // SLOT_S)
-        before = Slot(number, 0, 0.0)
+        before = TimeSlot(number, 0, 0.0)
         if self._slots and self._slots[-1].number == number:
             before = self._slots.pop()
         slowest_s = max(before.slowest_s, batch.took_s)
-        self._slots.append(Slot(number, before.events + batch.events, slowest_s))
+        self._slots.append(TimeSlot(number, before.events + batch.events, slowest_s))

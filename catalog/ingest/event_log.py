@@ -96,7 +96,7 @@ class EventLog:
             )
 
     def after(self, number: int | None) -> tuple[EventLine, ...]:
-        """Return the events behind ``number`` up to the first that runs; None: the newest ones."""
+        """Return the events behind ``number`` up to the first that runs; None: the newest."""
         if number is None:
             return tuple(one.row for one in list(self._events)[-NEWEST_SHOWN:])
         found: list[EventLine] = []

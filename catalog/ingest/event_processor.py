@@ -34,7 +34,7 @@ class EventState(Enum):
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"  # by an operator
     ERROR = "ERROR"  # the metastore does not tell them; polls go on
-    STOPPED = "STOPPED"  # the metastore is another one
+    STOPPED = "STOPPED"  # another metastore answers
 
 
 NEXT: Final[Mapping[EventState, tuple[EventState, ...]]] = {
@@ -77,7 +77,7 @@ class EventProcessor:
         self._ends_at = 0.0  # in a pause: until then what was read is published
         self._namespace = namespace
         self._state = EventState.ACTIVE if poller.enabled else EventState.DISABLED
-        self._because = "" if poller.enabled else poller.blind
+        self._because = "" if poller.enabled else poller.source_problem
         self._since_us = 0
         self._pause_again()
 
@@ -89,7 +89,7 @@ class EventProcessor:
     def pause(self, who: str) -> bool:
         """Poll for no more events from now on; return False if that is so already.
 
-        Polls go on for a while where what was read before waits for one to be published.
+        Polls go on for a while where what was read before waits for a poll to be published.
 
         Raises:
             UsageError: events are never polled.
@@ -133,7 +133,7 @@ class EventProcessor:
             return
         silent_s = self._poller.silent_s() or 0.0
         silence = self._poller.problem() if silent_s >= ERROR_S else ""
-        problem = self._poller.blind or silence
+        problem = self._poller.source_problem or silence
         if bool(problem) is (self._state is EventState.ACTIVE):
             self._become(EventState.ERROR if problem else EventState.ACTIVE, problem)
         self._because = problem
@@ -145,7 +145,9 @@ class EventProcessor:
 
     def _demand_polls(self) -> None:
         if not self._poller.enabled:
-            raise UsageError(f"{self._poller.blind}; remove the flag, and restart catalogd")
+            raise UsageError(
+                f"{self._poller.source_problem}; remove the flag, and restart catalogd"
+            )
 
     def _pause_again(self) -> None:
         who, since_us, start_at = self._namespace.pause()

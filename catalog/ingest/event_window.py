@@ -4,10 +4,10 @@ Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a r
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
 ids first seen in the last seconds, and drops the events that are known by (id, digest).
 
-    ids   ≤ settled │ settled < id ≤ last: read again    │ > last: never seen
-          never read│ once more when WINDOW_S old, then settled
+    ids ≤ stable_id │ stable_id < id ≤ last: read again  │ > last: never seen
+          never read│ once more when WINDOW_S old, then stable
 
-Invariant: every pair known has an id above ``settled``, and no event is new twice.
+Invariant: every pair known has an id above ``stable_id``, and no event is new twice.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
 SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
 REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
 REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
-PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
+PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest count as stable at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 
 Gap = tuple[int, int]
@@ -58,15 +58,15 @@ class EventWindow:
     def __init__(self, state: WindowState, *, now: float) -> None:
         """Continue from ``state``; the events that it knows are read again at least once."""
         self.last_id = state.last_id
-        self.settled = state.settled
+        self.stable_id = state.stable_id
         self.uuid = state.uuid
         self._newest = deque[KnownEvent]((*sorted(state.known), *state.ahead), maxlen=KNOWN_MAX)
-        """The events that were seen last, in any order; settled ones, too."""
+        """The events that were seen last, in any order; stable events, too."""
         self._pending: dict[int, _Pending] = {}  # ids that are read again, ascending
         for id_, digest in sorted(state.known):
-            if id_ > self.settled:
+            if id_ > self.stable_id:
                 self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
-        if self.settled < self.last_id:  # it is read again, even where no event of it is known
+        if self.stable_id < self.last_id:  # it is read again, even where no event of it is known
             self._pending.setdefault(self.last_id, _Pending(now))
         self.polled_after = state.last_id  # the id after which the last poll read
         self._polled_at = now  # when it began
@@ -80,16 +80,19 @@ class EventWindow:
         Events of the last few ids before it count as new: it is not known which of them were
         committed before the next read.
         """
-        settled = max(0, current_id - START_OVERLAP)
-        return cls(WindowState(last_id=current_id, settled=settled), now=now)
+        stable_id = max(0, current_id - START_OVERLAP)
+        return cls(WindowState(last_id=current_id, stable_id=stable_id), now=now)
 
     @property
     def state(self) -> WindowState:
         """What to store with the events' effects."""
-        settled = sorted(event for event in self._newest if event[0] <= self.settled)
+        stable_id = sorted(event for event in self._newest if event[0] <= self.stable_id)
         known = ((id_, one) for id_, held in self._pending.items() for one in sorted(held.digests))
         return WindowState(
-            last_id=self.last_id, settled=self.settled, known=(*settled, *known), uuid=self.uuid
+            last_id=self.last_id,
+            stable_id=self.stable_id,
+            known=(*stable_id, *known),
+            uuid=self.uuid,
         )
 
     @property
@@ -112,12 +115,12 @@ class EventWindow:
 
         What was seen still tells one metastore from another.
         """
-        settled = max(0, to - overlap)
-        state = WindowState(last_id=to, settled=settled, uuid=self.uuid, ahead=self.newest)
+        stable_id = max(0, to - overlap)
+        state = WindowState(last_id=to, stable_id=stable_id, uuid=self.uuid, ahead=self.newest)
         return EventWindow(state, now=now)
 
     def is_quiet(self, current_id: int) -> bool:
-        """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
+        """Return whether a poll can bring nothing: no new id, and all seen events are stable."""
         return current_id == self.last_id and not self._pending
 
     def next_poll(self, now: float) -> int:
@@ -129,7 +132,7 @@ class EventWindow:
         oldest = next(iter(self._pending.values()), None)
         due = oldest is not None and now >= oldest.first_seen + WINDOW_S + SETTLE_EVERY_S
         self._settling = due and not self._settling  # every other poll reads only new ids
-        self.polled_after = self.settled if self._settling else self._overlap()
+        self.polled_after = self.stable_id if self._settling else self._overlap()
         return self.polled_after
 
     def take(
@@ -165,10 +168,10 @@ class EventWindow:
 
     def pass_over(self, id_: int) -> None:
         """Read no event up to ``id_`` any more."""
-        self.last_id, self.settled = max(self.last_id, id_), max(self.settled, id_)
+        self.last_id, self.stable_id = max(self.last_id, id_), max(self.stable_id, id_)
         self._pending = {at: held for at, held in self._pending.items() if at > id_}
         if not self._pending:
-            self.settled = self.last_id
+            self.stable_id = self.last_id
 
     def known_after(self, id_: int) -> int:
         """Return how many events above ``id_`` have been read."""
@@ -176,9 +179,9 @@ class EventWindow:
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert self.settled <= self.last_id
+        assert self.stable_id <= self.last_id
         assert list(self._pending) == sorted(self._pending)
-        assert all(self.settled < id_ <= self.last_id for id_ in self._pending)
+        assert all(self.stable_id < id_ <= self.last_id for id_ in self._pending)
         assert len(self._pending) <= PENDING_MAX
 
     def _overlap(self) -> int:
@@ -189,14 +192,14 @@ class EventWindow:
             size += pending.size
             if count > REREAD_EVENTS_MAX or size > REREAD_BYTES_MAX:
                 return id_
-        return self.settled
+        return self.stable_id
 
     def _is_new(self, event: RawEvent, now: float) -> bool:
         pending = self._pending.get(event.id)
         if pending is None:
             newest = next(reversed(self._pending), 0)
             pending = self._pending[event.id] = _Pending(now)
-            if event.id < newest:  # its writer committed after the one of a higher id
+            if event.id < newest:  # its writer committed after that of a higher id
                 self._pending = dict(sorted(self._pending.items()))
         if event.digest in pending.digests:
             return False
@@ -215,7 +218,7 @@ class EventWindow:
             if not read_again and surplus <= 0:
                 break
             surplus -= 1
-            self.settled = max(self.settled, id_)
+            self.stable_id = max(self.stable_id, id_)
             del self._pending[id_]
         if not self._pending:
-            self.settled = self.last_id
+            self.stable_id = self.last_id

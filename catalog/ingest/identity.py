@@ -1,4 +1,4 @@
-"""Identity: whether the metastore behind a new connection is the one that was followed.
+"""Identity: whether the metastore behind a new connection is that which was followed.
 
     new connection ──▶ Identify ──another UUID, a lower id, another event of a known id──▶ another
                           ├──a known event is there──▶ the same
@@ -58,7 +58,7 @@ class Identified:
 class Finding:
     """Whether a connection leads to the ``same`` metastore, and ``why`` that is known.
 
-    ``by_tables``: found without an event, so what happened since the last known one is unknown.
+    ``by_tables``: found without an event, so what happened since the last known event is unknown.
     """
 
     same: bool
@@ -137,8 +137,8 @@ class IdentityCheck:
         """``known_tables`` returns some tables that are known, at most TABLES_MAX."""
         self._known_tables = known_tables
         self._tables: Creations | None = None  # to compare; None: UUID and events come first
-        self._events_max = IDENTIFY_EVENTS_MAX  # fewer after one that the metastore could not send
-        self.connection: int | None = None  # the one that leads to the same metastore
+        self._events_max = IDENTIFY_EVENTS_MAX  # fewer after an unsendable event
+        self.connection: int | None = None  # which leads to the same metastore
 
     def order(self, poll: int, known: Sequence[KnownEvent]) -> Identify:
         """Return what to read of a connection that is not identified yet."""

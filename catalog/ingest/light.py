@@ -26,9 +26,9 @@ _ITEM: Final = re.compile(r'[\[,]\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*', re.DOTALL)
 
 
 def lightened(events: Iterable[RawEvent]) -> tuple[RawEvent, ...]:
-    """Return ``events``, the large ones without the objects of their partitions.
+    """Return ``events``, large events without the objects of their partitions.
 
-    One whose message has another form is left as it is.
+    An event whose message has another form is left as it is.
     """
     return tuple(map(_lightened, events))
 

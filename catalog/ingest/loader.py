@@ -4,7 +4,7 @@
                         └──────── an event overtakes the read ────────▶ dirty again
 
 Invariants: no two reads of one table run at once, apart from the chunks of a table that is LOADING
-(``has_settled`` says what is answered from these); what is published equals the metastore at one
+(``has_confirmed`` says what is answered from these); what is published equals the metastore at one
 moment, because a poll that began after the read brought no event that touches it: it confirms the
 read.
 Partitions that are written without a pause would wait for ever: after TOGETHER_TRIES_MAX reads
@@ -43,7 +43,7 @@ from .needs import (
     Need,
     PendingEvents,
 )
-from .results import CompleteLoad, PublishTables, Result, Withdraw
+from .results import CompleteLoad, PublishTables, Result, Unreadable
 
 READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
@@ -116,7 +116,7 @@ class Loader:
         self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
         self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
         self._backlog = Backlog()
-        self._errors: dict[TableId, str] = {}  # of withdrawn tables, until they can be read
+        self._errors: dict[TableId, str] = {}  # of unreadable tables, until they can be read
         self._spoiled: set[TableId] = set()  # a partition could not be read at the last load
         self._next_read = 1
         self.polls_begun = 0  # the number of the newest poll
@@ -193,7 +193,7 @@ class Loader:
 
     @property
     def errors(self) -> Mapping[TableId, str]:
-        """The tables that were withdrawn, by why they cannot be read; a live view."""
+        """The unreadable tables, by why they cannot be read; a live view."""
         return MappingProxyType(self._errors)
 
     def error(self, table: TableId) -> str:
@@ -232,7 +232,7 @@ class Loader:
         load = self._loads.get(table)
         return None if load is None or load.rest is None else (load.read, len(load.names))
 
-    def has_settled(self, table: TableId, selector: Selector, columns: Sequence[Column]) -> bool:
+    def has_confirmed(self, table: TableId, selector: Selector, columns: Sequence[Column]) -> bool:
         """Return whether the partitions that ``selector`` selects of a LOADING table are published.
 
         They, and the table's own struct, are of one moment, as if the table were COMPLETE. If
@@ -246,9 +246,9 @@ class Loader:
         load = self._loads.get(table)
         if load is None or load.rest is None:
             return False
-        settled = load.settled(selector, columns)
+        confirmed = load.confirmed(selector, columns)
         self._moved |= load.scanned
-        return settled and not self._is_needed(table)
+        return confirmed and not self._is_needed(table)
 
     def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:
         """Read again what events have changed; ``seq`` is the number of their arrival."""
@@ -390,7 +390,7 @@ class Loader:
                 need.obj = need.whole = True
                 if need.apart:
                     need.load = True  # no request waits for it any longer
-                    results += (self._withdraw((db, table), fact.error),)
+                    results += (self._note_unreadable((db, table), fact.error),)
                 need.apart = True  # perhaps one of its partitions is what cannot be read
                 self._events.add((db, table), need)
         self._read_again(read, tuple(read.needs))
@@ -636,8 +636,8 @@ class Loader:
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
         need.back_off(self._turn.now)
         self._need(table, need)
-        return (self._withdraw(table, fact.error),)
+        return (self._note_unreadable(table, fact.error),)
 
-    def _withdraw(self, table: TableId, error: str) -> Withdraw:
+    def _note_unreadable(self, table: TableId, error: str) -> Unreadable:
         self._errors[table] = error
-        return Withdraw(table=table, error=error)
+        return Unreadable(table=table, error=error)

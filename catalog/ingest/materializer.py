@@ -19,7 +19,7 @@ from ..model.tables import Tables
 from .chunked_load import PublishPartitions
 from .loader import Loader
 from .needs import Need
-from .results import CompleteLoad, PublishTables, Result, Withdraw
+from .results import CompleteLoad, PublishTables, Result, Unreadable
 from .sync_rules import SyncRules
 
 
@@ -50,9 +50,9 @@ class Materializer:
         self._tables = tables
         self._loader = loader
 
-    def apply(self, results: Iterable[Result]) -> tuple[Withdraw, ...]:
+    def apply(self, results: Iterable[Result]) -> tuple[Unreadable, ...]:
         """Write ``results``; return those that withdrew a table."""
-        withdrawn: tuple[Withdraw, ...] = ()
+        unreadable: tuple[Unreadable, ...] = ()
         for result in results:
             match result:
                 case PublishTables():
@@ -63,12 +63,12 @@ class Materializer:
                     self._tables.write_partitions(table, changes, source=SOURCE_LOAD)
                 case CompleteLoad(table=table):
                     self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
-                case Withdraw(table=table):
-                    self._tables.withdraw(table, source=SOURCE_EVENTS)
-                    withdrawn += (result,)
+                case Unreadable(table=table):
+                    self._tables.end_content(table, source=SOURCE_EVENTS)
+                    unreadable += (result,)
                 case _:
                     assert_never(result)
-        return withdrawn
+        return unreadable
 
     def _publish(self, result: PublishTables) -> None:
         followed = {t: r for t, r in result.tables.items() if not self._withheld(t, r, result)}

@@ -16,7 +16,7 @@ NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
-REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
+REFUSED_TRIES_MAX: Final = 3  # then a table counts as unreadable
 LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name one: below 1 ms
 
 

@@ -10,7 +10,7 @@ While events come, the newest id is looked at LOOKS times in an interval; a new 
 A look that read the new events alone would miss an event of an id below, and tear a table.
 
 Invariants: ``published`` is the state of the window that a store may keep: every event known to it
-has been published or needs nothing; after a crash the later ones are read again. With an interval
+has been published or needs nothing; after a crash the later events are read again. With an interval
 of 0 there are no polls; while an operator has paused them none begins, and the window stays.
 """
 
@@ -42,7 +42,7 @@ UNSENDABLE_TRIES_MAX: Final = 3  # polls for one new event; with those before, i
 LATE_S: Final = 1.5  # an answer takes milliseconds, a second with 100 MB of messages
 
 StartAt = int
-"""The id of an event behind which to go on; -1: the newest one, and everything is read again."""
+"""The id of an event behind which to go on; -1: the newest event, and everything is read again."""
 EVENTS_OFF: Final = (
     "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen once it "
     "is compared (--reconcile_calls_per_s), or at once after topicast refresh"
@@ -63,14 +63,14 @@ UNPROVEN: Final = (
 REFUSED: Final = "the metastore refuses to tell its events: "
 PAUSED: Final = "events are paused by "
 FOLLOWED_LATER: Final = (REFUSED, PAUSED)
-"""How a text of ``Poller.blind`` begins where what changes meanwhile becomes events."""
+"""How a text of ``Poller.source_problem`` begins where what changes meanwhile becomes events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
     """Effect: read the newest id, then the events after ``after``.
 
-    ``quiet_at``: no events are read if the newest id is this one. ``events_max`` 0: none are
+    ``quiet_at``: no events are read if the newest id is this id. ``events_max`` 0: none are
     anyway. ``check``: read, too, whether the metastore records events.
     """
 
@@ -200,7 +200,7 @@ class Poller:
         return self.enabled and not self.paused
 
     @property
-    def blind(self) -> str:
+    def source_problem(self) -> str:
         """Why no change of the metastore will ever arrive; empty when changes arrive."""
         if not self.enabled:
             return EVENTS_OFF
@@ -386,13 +386,15 @@ class Poller:
         """Read no event up to ``id_`` any more; the batch tells of the gap that this leaves.
 
         Raises:
-            UsageError: no events are read, this one is read already, or there is none so new.
+            UsageError: no events are read, this event is read already, or there is none so new.
         """
         window = self.window
         if window is None or not self.enabled:
-            raise UsageError(f"event {id_} cannot be skipped: {self.blind or 'none is read yet'}")
-        if id_ <= window.settled:
-            raise UsageError(f"event {id_} was read before: the next is {window.settled + 1}")
+            raise UsageError(
+                f"event {id_} cannot be skipped: {self.source_problem or 'none is read yet'}"
+            )
+        if id_ <= window.stable_id:
+            raise UsageError(f"event {id_} was read before: the next is {window.stable_id + 1}")
         if id_ > self.newest:
             raise UsageError(f"there is no event {id_} yet: the newest is {self.newest}")
         return self._pass(min(window.last_id, id_ - 1), id_, why="an operator skips it")
@@ -423,7 +425,7 @@ class Poller:
         return self._pass(search.origin, search.found, why=fact.error)
 
     def _pass(self, after: int, last: int, *, why: str) -> Batch:
-        """Pass the events from the one after ``after`` to ``last``."""
+        """Pass the events after ``after`` up to ``last``."""
         assert self.window is not None
         self._drop_rest()
         self.window.pass_over(last)
@@ -494,7 +496,7 @@ class Poller:
     def on_identified(self, fact: Identified) -> Finding | None:
         """Take the answer to the running check.
 
-        Returns whether the metastore is another one, after which nothing is to be polled; None
+        Returns whether another metastore answers, after which nothing is to be polled; None
         if the answer is to another check, was the first of a window, or does not tell yet.
         """
         now = self._turn.now
@@ -571,7 +573,7 @@ class Poller:
         self._due_at = max(now, self._began_at + self._pause_s())
 
     def _pause_s(self) -> float:
-        """Return how long after a poll the next one is due."""
+        """Return how long after a poll the next poll is due."""
         active = self._turn.now - self._event_at <= ACTIVE_S
         return self._interval_s / LOOKS if active else self._interval_s
 

@@ -1,7 +1,7 @@
 """ReadThreads: the threads that call the metastore, so that catalogd's own never waits for it.
 
 Polls have a thread of their own: an event never waits behind a load. Every order ends in a fact,
-delivered to the owner; a metastore that fails ends in one as well.
+delivered to the owner; a metastore that fails ends in a fact as well.
 """
 
 import threading
@@ -39,7 +39,7 @@ from .light import lightened
 from .poller import Poll, Polled, PollFailed
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
-CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts
+CLOSE_S: Final = 0.2  # for each thread; its timeouts end a thread that hangs
 
 Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
 Answer = (

@@ -60,9 +60,9 @@ class Tally:
 
 @dataclass(slots=True)
 class _Driver:
-    """The writes of one driver, by number; a report below ``settled`` is a late repetition."""
+    """The writes of one driver, by number; a report below ``finished`` is a late repetition."""
 
-    settled: int = 0
+    finished: int = 0
     open: dict[int, WriteRow] = field(default_factory=dict)
     done: dict[int, WriteRow] = field(default_factory=dict)
     policy: Policy | None = None  # what its key may see; after a restart, once it reports again
@@ -85,7 +85,7 @@ class Reports:
         self._tables = tables
         self._clock = clock
         self.locations = Locations(topics)
-        self._drivers: dict[bytes, _Driver] = {}  # the one that reported last is last
+        self._drivers: dict[bytes, _Driver] = {}  # that which reported last is last
         for row in known:
             driver = self._drivers.setdefault(row.driver, _Driver())
             (driver.open if row.open else driver.done)[row.number] = row
@@ -128,7 +128,7 @@ class Reports:
         return all(
             one.state in (INTENT, ABANDONED, ALTERED, NAMED)
             or one.number in driver.done
-            or one.number < driver.settled
+            or one.number < driver.finished
             or bool(_fault(one, policy) or self._targets(one.object, policy))
             for one in report.writes
         )
@@ -140,12 +140,12 @@ class Reports:
         that leads to no table.
         """
         if not report.writes:
-            return ()  # it checks only whether its metastore is the one that is followed
+            return ()  # it checks only whether its metastore is followed
         driver = self._drivers.pop(report.driver, None) or _Driver()
         self._drivers[report.driver] = driver
         driver.policy = policy
-        driver.settled = max(driver.settled, report.settled)
-        for number in [one for one in driver.done if one < driver.settled]:
+        driver.finished = max(driver.finished, report.finished)
+        for number in [one for one in driver.done if one < driver.finished]:
             self._discard(report.driver, number)
         outcomes = tuple(self._apply(report.driver, one) for one in report.writes)
         if driver.open:
@@ -185,7 +185,7 @@ class Reports:
 
     def _apply(self, name: bytes, one: Write) -> WriteOutcome:
         driver = self._drivers[name]
-        if one.number < driver.settled:
+        if one.number < driver.finished:
             self.tally.reported_writes_repeated += 1
             return _outcome(one)
         done = driver.done.get(one.number)

@@ -136,7 +136,7 @@ class SyncRules:
     def off_among(self, databases: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``databases`` that are off, before they are written.
 
-        Also new ones: their tables may have been left out before the database was read.
+        Also new databases: their tables may have been left out before the database was read.
         """
         return tuple(db for db in databases if self.database_is_off(db))
 

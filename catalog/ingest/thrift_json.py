@@ -1,7 +1,7 @@
 """Thrift's JSON, as events have it, made into the bytes that the metastore returns of an object.
 
 A struct is ``{"field id": {"type": value}}``; a map ``["key type", "value type", count, {…}]``; a
-list ``["item type", count, …]``. Nothing is known of the fields, so unknown ones survive.
+list ``["item type", count, …]``. Nothing is known of the fields, so unknown fields survive.
 Source: https://github.com/apache/thrift/blob/master/lib/java/src/main/java/org/apache/thrift/protocol/TJSONProtocol.java
 """
 

@@ -28,7 +28,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self._written: OrderedDict[int, dict[TableId, None]] = OrderedDict()
-        """Tables by transaction, the one that got its first write id first; at most OPEN_MAX."""
+        """Tables by transaction, that with the first write id first; at most OPEN_MAX."""
 
     def __len__(self) -> int:
         return len(self._written)

@@ -26,7 +26,7 @@ class Step(Enum):
 
 
 class UnsendableSearch:
-    """One search; ``found`` is the last id to pass, once there is one."""
+    """One search; ``found`` is the last id to pass, once it is known."""
 
     def __init__(self, *, begins: int, read: int, newest: int) -> None:
         """``begins``: the id after which polls fail; ``read``: the newest event that was read.

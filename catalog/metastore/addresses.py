@@ -98,12 +98,12 @@ class Addresses:
         """Read a comma list of ``thrift://host:port``; ``tls``, ``login``: as of MetastoreClient.
 
         Raises:
-            ConfigError: one of them is something else, or there is none.
+            ConfigError: an address is something else, or there is none.
         """
         self.all = tuple(
             MetastoreAddress(host, port, tls=tls, login=login) for host, port in parse_uris(uris)
         )
-        self.used: MetastoreAddress | None = None  # by every connection; another one is of no use
+        self.used: MetastoreAddress | None = None  # by every connection; another is of no use
 
     def in_turn(self) -> tuple[MetastoreAddress, ...]:
         """Return them in the order given, but last those that failed, the latest at the end."""
@@ -120,7 +120,7 @@ def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:
     """Read a comma list of ``thrift://host:port`` as (host, port) in the order given.
 
     Raises:
-        ConfigError: one of them is something else, or there is none.
+        ConfigError: an address is something else, or there is none.
     """
     wrong = ConfigError("hive_metastore_uris", uris, "thrift://HOST:PORT, several with commas")
     found = []

@@ -17,7 +17,7 @@ class Calls:
 
     @contextmanager
     def timed(self, method: str) -> Iterator[None]:
-        """Count one call, from ``with`` to its end, also one that fails."""
+        """Count one call, from ``with`` to its end, also if it fails."""
         began = time.perf_counter()
         try:
             yield

@@ -21,7 +21,7 @@ from .truststore import load_truststore
 URIS_DEFAULT: Final = "thrift://127.0.0.1:9083"
 # A read of 1,000 partitions takes 0.2 s; a call that hangs must end.
 TIMEOUT_S_DEFAULT: Final = 60.0
-FILE_BYTES_MAX: Final = 4 << 20  # a real one has 10 to 200 KB
+FILE_BYTES_MAX: Final = 4 << 20  # a real file has 10 to 200 KB
 SUBSTITUTIONS_MAX: Final = 20  # as in Hadoop, so that a circle ends
 UNITS_S: Final[Mapping[str, float]] = {  # Hive's, each also in short: m is a minute
     "days": 86_400.0,

@@ -275,7 +275,7 @@ class Hms:
             return None
 
     def close(self) -> None:
-        """Close the connection; a later call makes a new one."""
+        """Close the connection; a later call makes a new connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.capture.close()
@@ -313,7 +313,7 @@ class Hms:
         method: str,
         timeout_s: float = inf,
     ) -> T:
-        """Call over the open connection; over a new one if that had died, or its server has."""
+        """Call over the open connection; over a new connection if that, or its server, has died."""
         reused = self._connection is not None
         timeout_s = min(timeout_s, self._timeout_s)
         try:

@@ -4,7 +4,7 @@
 
 Objects come back lossless: the Thrift struct's own bytes (binary protocol, up to and including
 its STOP), sliced out of the reply, so that unknown fields survive. Implementations:
-``hms.Hms`` on a real one, ``tests/cluster/fake_metastore.py`` in memory; the same behaviours
+``hms.Hms`` on a real metastore, ``tests/cluster/fake_metastore.py`` in memory; the same behaviours
 run on both (``tests/catalog/metastore/test_port.py``).
 """
 
@@ -298,7 +298,7 @@ class Metastore(Protocol):
 
     @property
     def connections(self) -> int:
-        """How many connections were made so far; behind the next one may be another metastore."""
+        """How many connections were made so far; behind the next may be another metastore."""
 
     def uuid(self) -> str:
         """Return the UUID of the metastore's database; empty if it has none, as in Hive 2.3."""
@@ -313,7 +313,7 @@ class Metastore(Protocol):
         """Return whether its events have every parameter of an object, as far as it says."""
 
     def current_event_id(self) -> int:
-        """Return the id of the newest event; 0 when there never was one."""
+        """Return the id of the newest event; 0 when there never was an event."""
 
     def records_events(self) -> bool | None:
         """Return whether its changes become events; None: it does not say."""
@@ -369,4 +369,4 @@ class Metastore(Protocol):
         """
 
     def close(self) -> None:
-        """Close the connection; a later call makes a new one."""
+        """Close the connection; a later call makes a new connection."""

@@ -187,7 +187,7 @@ class Kerberos:
     """A principal with a keytab, or with the tickets that are in the user's cache.
 
     ``server``: the metastore's principal, such as ``hive/_HOST@EXAMPLE.COM``. With a keytab new
-    tickets are requested when the old ones have expired; a cache is read anew for each connection.
+    tickets are requested when the old have expired; a cache is read anew for each connection.
     """
 
     server: str

@@ -15,9 +15,9 @@ class Commit:
         window: The events that are covered; None: there are none.
         transactions: Those of a topic follow each other, and follow what is stored, without a gap.
         orders: Lines of the history.
-        mode_state: Takes the place of the one that is stored; None: it stays.
+        mode_state: Takes the place of the stored mode; None: it stays.
         writes: Reported by drivers; they replace those of the same driver and number.
-        settled: The writes to delete then.
+        finished: The writes to delete then.
         leases: Take the place of all that are stored; None: they stay.
         sweeps: What was found of files.
     """
@@ -27,7 +27,7 @@ class Commit:
     orders: tuple[OrderRow, ...] = ()
     mode_state: ModeState | None = None
     writes: tuple[WriteRow, ...] = ()
-    settled: tuple[WriteId, ...] = ()
+    finished: tuple[WriteId, ...] = ()
     leases: tuple[LeaseRow, ...] | None = None
     sweeps: tuple[SweepRow, ...] = ()
 

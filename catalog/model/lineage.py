@@ -5,7 +5,7 @@
 
 Each start of catalogd records the versions that it began with. A store restored from an old copy
 lacks the starts after the copy, and its last start ends at lower versions than a peer has seen:
-either is found, even when versions have grown past the lost ones since.
+either is found, even when versions have grown past the lost versions since.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ EPOCH_MAX: Final = 1 << 60
 catalogd's own epochs to the end of their 63 bits."""
 
 
-class Verdict(Enum):
+class PeerDecision(Enum):
     """What is to be done with a peer."""
 
     ACCEPTED = "ACCEPTED"  # of our lineage: what it lacks is sent by version
@@ -46,18 +46,18 @@ def judge(
     epoch: int,
     start: int,
     held: Mapping[int, int],
-) -> Verdict:
+) -> PeerDecision:
     """Return whether what a peer holds, by its own account, can be continued by this store.
 
     Args:
-        starts: All starts of the current epoch, oldest first; the last is the running one.
+        starts: All starts of the current epoch, oldest first; the last is the running start.
         versions: Current version by topic.
-        epoch: The one that the peer's versions count in.
+        epoch: In which the peer's versions count.
         start: The last start that the peer saw.
         held: The peer's versions by topic.
 
     Raises:
-        WireError: ``epoch`` is one that no catalogd can have minted.
+        WireError: no catalogd can have minted ``epoch``.
 
     Cost: O(starts + topics). Source: docs/protocol.md, section "Starts".
     """
@@ -65,15 +65,15 @@ def judge(
     if epoch > EPOCH_MAX:
         raise WireError(f"epoch {epoch} claimed: at most {EPOCH_MAX} can exist")
     if epoch < ours:
-        return Verdict.OLD
+        return PeerDecision.OLD
     if epoch > ours:
-        return Verdict.AHEAD
+        return PeerDecision.AHEAD
     index = next((i for i, record in enumerate(starts) if record.start == start), None)
     if index is None:
-        return Verdict.AHEAD
+        return PeerDecision.AHEAD
     ends = versions if index == len(starts) - 1 else by_topic(starts[index + 1].versions)
     beyond = any(version > ends.get(topic, 0) for topic, version in held.items())
-    return Verdict.AHEAD if beyond else Verdict.ACCEPTED
+    return PeerDecision.AHEAD if beyond else PeerDecision.ACCEPTED
 
 
 def by_topic(vector: Sequence[int]) -> dict[int, int]:
@@ -111,7 +111,7 @@ class Epochs:
         """
         versions = dict(zip(self._version_log.topics, self._version_log.versions(), strict=True))
         verdict = judge(self._starts, versions, epoch=epoch, start=start, held=held)
-        if verdict is not Verdict.AHEAD:
+        if verdict is not PeerDecision.AHEAD:
             return True
         self.mint_above(epoch)
         return False

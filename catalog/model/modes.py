@@ -75,7 +75,7 @@ MODE_DEFAULT: Final = Mode()
 class Remainder:
     """The entries that hubs may hold as stubs though they are no longer withheld.
 
-    They are at or below ``versions``, by ``topic_ids``, and of tables that one of ``modes``
+    They are at or below ``versions``, by ``topic_ids``, and of tables that any of ``modes``
     withheld.
     """
 

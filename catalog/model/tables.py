@@ -79,8 +79,10 @@ class Tables:
         self._version_log = version_log
         self._num_topics = num_topics
         self._leaves = Newest[TableId, GroupLeaves](LEAVES_MAX)
-        self.unfit = 0  # times that an object could not be held: too large for a value, or not text
-        self.unfit_why: dict[TableId, str] = {}  # the tables that are unfit now
+        self.rejected = (
+            0  # times that an object could not be held: too large for a value, or not text
+        )
+        self.rejected_why: dict[TableId, str] = {}  # the tables that are rejected now
         self._written: dict[TableId, FilesWritten] = {}  # since it was taken
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
@@ -138,7 +140,7 @@ class Tables:
     def structs(self, table: TableId, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """Yield those of ``names`` that are held, which are sorted, each with its Thrift struct.
 
-        Cost: each block that has one of them is decoded once.
+        Cost: each block that has any of them is decoded once.
         """
         value, leaves = self.value(table), self._of(table)
         templates = Templates(() if value is None else value.templates, "")
@@ -268,7 +270,9 @@ class Tables:
     def raise_version(self, table: TableId, *, source: int) -> tuple[int, int]:
         """Notify every reader that ``table`` is about to differ; its data stays the same.
 
-        Of a table of which nothing is held nobody is notified. Returns topic and version.
+        No reader is notified of a table of which nothing is held. Returns topic and version.
+        Caller: the core for an intent or an event, the loader before it reads.
+        Affects: readers, which drop the table from memory.
         """
         number, topic = self.topic_of(table)
         have = self.entry(table)
@@ -279,16 +283,24 @@ class Tables:
         return number, topic.version
 
     def drop(self, table: TableId, *, source: int) -> None:
-        """Hold nothing of ``table``."""
+        """Hold nothing of ``table``.
+
+        Caller: the materializer, for a table that the metastore has no more.
+        Affects: readers, whose watches see the table go; its history, which ends.
+        """
         if self.holds(table):
             self._note_written(table, (), source=source, raised=True)
-        self.unfit_why.pop(table, None)
+        self.rejected_why.pop(table, None)
         number, _ = self.topic_of(table)
         with self._version_log.transaction(number, source=source) as written:
             written.add(self._end(table, written.version))
 
-    def withdraw(self, table: TableId, *, source: int) -> None:
-        """Replace ``table`` by a stub: it changed, or may have, and cannot be read."""
+    def end_content(self, table: TableId, *, source: int) -> None:
+        """Replace ``table`` by a stub: it changed, or may have, and cannot be read.
+
+        Caller: the materializer for an unreadable table, an operator's order to invalidate.
+        Affects: readers, which discard the content and pull it at the next read.
+        """
         number, topic = self.topic_of(table)
         group = table_key(*table)
         self._leaves.pop(table, None)
@@ -352,7 +364,7 @@ class Tables:
         data: bool,
         source: int,
     ) -> None:
-        """Write ``value`` and ``partitions`` in one transaction; withdraw what fits no value.
+        """Write ``value`` and ``partitions`` in one transaction, or a stub of what fits none.
 
         ``whole``: the table has no other partitions. ``anew``: nothing stays of what was held.
         """
@@ -380,11 +392,11 @@ class Tables:
                 written.add(self._own(table, own, version, data=data, anew=anew))
                 written.add(blocks)
         except (UsageError, WireError) as exc:  # a pull of it is refused with the reason
-            self.unfit += 1
-            self.unfit_why[table] = str(exc)
-            self.withdraw(table, source=source)
+            self.rejected += 1
+            self.rejected_why[table] = str(exc)
+            self.end_content(table, source=source)
             return
-        self.unfit_why.pop(table, None)
+        self.rejected_why.pop(table, None)
         leaves = self._leaves.get(table)
         if leaves is not None:
             leaves.apply(written.entries)

@@ -76,7 +76,7 @@ class LeaseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """What is known of the files of ``table`` in one of its incarnations, as of ``revision``.
+    """What is known of the files of ``table`` in one incarnation, as of ``revision``.
 
     ``facts`` replace those of the same partition, then the ``removed`` are deleted. With ``anew``
     everything that was known before is deleted first. ``as_of``, ``until``, ``last`` and ``whole``

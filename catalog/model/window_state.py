@@ -1,6 +1,6 @@
 """WindowState: up to which event a catalogd is complete, as its store keeps it.
 
-an optional UUID │ optional events ahead │ last id, settled id │ the events known
+an optional UUID │ optional events ahead │ last id, stable id │ the events known
 """
 
 from collections.abc import Iterable
@@ -26,8 +26,8 @@ class WindowState:
     """What a store keeps of a window, so that no event is lost or doubled over a restart."""
 
     last_id: int  # the largest id that was read
-    settled: int  # ids up to this one are not read again
-    known: tuple[KnownEvent, ...] = ()  # the events above ``settled``, and the last ones below
+    stable_id: int  # ids up to this id are not read again
+    known: tuple[KnownEvent, ...] = ()  # the events above ``stable_id``, and the last events below
     uuid: str = ""  # of the metastore; empty: it has none
     ahead: tuple[KnownEvent, ...] = ()
     """The last events that were read after these, KNOWN_MAX at most. They are read again as new;
@@ -45,7 +45,7 @@ def pack_state(state: WindowState | None) -> bytes:
     head = _HEAD.pack(_UUID, len(uuid)) + uuid if uuid else b""
     ahead = _pack_events(state.ahead[-KNOWN_MAX:])
     head += _HEAD.pack(_AHEAD, len(ahead) // _KNOWN.size) + ahead if ahead else b""
-    return head + _IDS.pack(state.last_id, state.settled) + _pack_events(state.known)
+    return head + _IDS.pack(state.last_id, state.stable_id) + _pack_events(state.known)
 
 
 def unpack_state(data: bytes) -> WindowState | None:
@@ -59,10 +59,10 @@ def unpack_state(data: bytes) -> WindowState | None:
     try:
         uuid, rest = _split(data, _UUID, 1)
         ahead, rest = _split(rest, _AHEAD, _KNOWN.size)
-        last_id, settled = _IDS.unpack_from(rest)
+        last_id, stable_id = _IDS.unpack_from(rest)
         return WindowState(
             last_id=last_id,
-            settled=settled,
+            stable_id=stable_id,
             known=tuple(_KNOWN.iter_unpack(rest[_IDS.size :])),
             uuid=uuid.decode(),
             ahead=tuple(_KNOWN.iter_unpack(ahead)),

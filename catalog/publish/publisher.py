@@ -48,7 +48,7 @@ from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.publishers import Announce, ClientList, Filed, Have
 from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
 from ...topics.wire.refusal import Refusal, refuse
-from ..model.lineage import StartRecord, Verdict, by_topic, judge
+from ..model.lineage import PeerDecision, StartRecord, by_topic, judge
 from ..model.modes import MODE_DEFAULT, Mode
 from ..model.versions import Transaction
 
@@ -93,7 +93,7 @@ class PublishedState:
     """What all publishers of a catalogd publish: one object, kept up to date by catalogd.
 
     ``topics`` are by ``topic_ids``, and hold what is committed whenever a publisher is called.
-    ``starts`` are those of the current epoch, the last is the running one. ``mode`` is as stored.
+    ``starts`` are those of the current epoch, the last is the running start. ``mode`` is as stored.
     ``clients`` is the text of the list of clients; empty: there is none to send.
     ``names_known``: whether the names were ever read; until then nothing is announced.
     ``pages``: where catalogd's pages are; empty: nowhere that others reach.
@@ -121,7 +121,7 @@ class PublishedState:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Close both connections and make new ones; what was queued on the old ones is void."""
+    """Close both connections and make new connections; what was queued on the old is void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +432,7 @@ class Publisher:
         except WireError as error:
             self._leave(str(error), wait_s=SLOW_S)
             return
-        if verdict is not Verdict.AHEAD:
+        if verdict is not PeerDecision.AHEAD:
             self._announce(f"the hub is {verdict.value}")
             return
         if now < self._ahead_at:

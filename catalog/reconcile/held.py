@@ -195,7 +195,7 @@ class Held:
     def _differing(
         self, name: Name, there: bytes, held: bytes, *, shape: Shape
     ) -> Iterator[Difference]:
-        """Yield an object that differs; one that cannot be read does, as a read will say."""
+        """Yield an object that differs; an unreadable object does, as a read will say."""
         what = ""
         try:
             if same_struct(there, held):

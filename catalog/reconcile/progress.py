@@ -1,6 +1,6 @@
 """Progress: how fast the comparison with the metastore goes, and whether it has stopped.
 
-    an answer ──▶ the next one is due ──later than STOPPED_S──▶ it has stopped
+    an answer ──▶ the next answer is due ──later than STOPPED_S──▶ it has stopped
 
 Nothing is due while something else comes first (``waits``): a pause, events that are missing.
 """

@@ -6,7 +6,7 @@
                                             └──no event, and it has changed──▶ drift
 
 Some changes leave no event: on Hive 2.3 those of databases and column statistics, and all those of
-a server without the listener, or with one of another kind. A drift of names is taken for such a
+a server without the listener, or with another kind of it. A drift of names is taken for such a
 server: ``missed`` keeps its text until new events arrive.
 Invariants: one call of the metastore at a time, ``calls_per_s`` on average; an object counts as
 drift only if it was read again and published, and its event was not merely late.
@@ -95,7 +95,7 @@ class Reconciliation:
         self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.names_rounds = 0  # times that every name was compared
         self._names_begun = 0
-        self._names_after = ""  # databases up to this one are compared in the running round
+        self._names_after = ""  # databases up to this name are compared in the running round
         self._names_due_at: float | None = None  # of the next listing; None: before ``order``
         self._awaited = 0  # the round of names that a request waits for
         self._used = Newest[TableId, None](USED_MAX)
@@ -104,11 +104,11 @@ class Reconciliation:
         self._retries: deque[Read] = deque()  # parts of a read that was refused
         self._many: tuple[str, ...] = ()  # the partitions of the last table, if they are many
         self._due_at = 0.0  # no call before
-        self._owed = 0  # calls for objects before the next ones for names
+        self._owed = 0  # calls for objects before the next calls for names
         self._running: ListNames | Read | None = None
         self._slices: Iterator[list[Difference]] | None = None  # of an answer
         self._over_at = 0.0  # an event that arrives then or later clears ``missed``;
-        self._connection = 0  # an earlier one does if it arrives on another connection than this
+        self._connection = 0  # an earlier answer does if it arrives on another connection than this
 
     @property
     def deadline(self) -> float | None:

@@ -153,7 +153,7 @@ class AdminOrders:
         return any(job.tables is not None and job.seq is None for job in self._open.values())
 
     def on_order(self, peer: bytes, order: Order, *, key: str) -> None:
-        """Take an order in that was given with ``key``; one that is wrong is refused at once."""
+        """Take an order in that was given with ``key``; a wrong order is refused at once."""
         if self._callers.get(peer, order.request) is not None:
             return  # sent again
         try:
@@ -222,7 +222,7 @@ class AdminOrders:
         if job is not None:
             self._end(job, (Refusal.SOURCE, f"the metastore does not answer: {error}"))
 
-    def on_withdrawn(self, table: TableId, error: str) -> None:
+    def on_unreadable(self, table: TableId, error: str) -> None:
         """Note that a table cannot be read."""
         for job in self._open.values():
             if table in job.requested:
@@ -278,7 +278,7 @@ class AdminOrders:
         return given
 
     def _drivers(self, peer: bytes, order: Order) -> str | None:
-        """Answer with the rules for drivers, after a new one; return that."""
+        """Answer with the rules for drivers, after a new rule; return that."""
         given = None
         if len(order.arguments) > 2:
             raise UsageError("drivers takes a state and a pattern of applications")
@@ -411,7 +411,7 @@ class AdminOrders:
             self._invalidate_some(job)
         elif job.tables and job.data and not self._is_missing(job):
             self._raise_data_of_some(job)
-        elif job.tables:  # also one that the metastore has listed, and no event has reported yet
+        elif job.tables:  # also if only a list of the metastore has named them
             self._refresh_some(job)
         return not job.tables and job.seq is None
 
@@ -430,7 +430,7 @@ class AdminOrders:
             known = self._namespace.find(table) is not None
             if known:
                 self._loader.invalidate(table)
-                self._tables.withdraw(table, source=SOURCE_ORDERS)
+                self._tables.end_content(table, source=SOURCE_ORDERS)
                 self._background.load(table)
                 job.done += 1
             if known != (table in job.found):

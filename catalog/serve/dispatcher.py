@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ...topics.bulk import Send
+from ...topics.bulk import SendTo
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
 from ...topics.histogram import HistogramFacts
 from ...topics.keys.clients import Client, ClientRole
@@ -64,7 +64,7 @@ from ..model.versions import LeaseRow, VersionLog
 from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
-from .grants import Admit, Grants
+from .grants import AdmitGranted, Grants
 from .leases import Full, Leases
 from .metastore_questions import MetastoreQuestions
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests, RequestId
@@ -129,7 +129,7 @@ class Dispatcher:
         leases: Leases,
         sweeps: Sweeps,
         unloading: Unloading,
-        turn: Outbox[Send | ReadStore | Admit | ReadFacts],
+        turn: Outbox[SendTo | ReadStore | AdmitGranted | ReadFacts],
         listing: NameListing,
         epochs: Epochs,
         answer: Callable[[Question[Any]], Inspected],
@@ -280,15 +280,15 @@ class Dispatcher:
         """Answer a request with what was read from the store."""
         self._replies.add(fact.peer, fact.answer)
 
-    def on_withdrawn(self, table: TableId, error: str) -> None:
+    def on_unreadable(self, table: TableId, error: str) -> None:
         """Refuse the requests that wait for a table that cannot be read."""
-        self._admin.on_withdrawn(table, error)
-        self._pull_server.on_withdrawn(table, error)
+        self._admin.on_unreadable(table, error)
+        self._pull_server.on_unreadable(table, error)
 
     @property
     def _blind(self) -> str:
         """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
-        return self._poller.blind or self._reconciliation.missed
+        return self._poller.source_problem or self._reconciliation.missed
 
     def send(self, *, unpublished: Callable[[Scope], int]) -> None:
         """Send what may leave, now that everything is committed.
@@ -311,9 +311,9 @@ class Dispatcher:
         """Answer or refuse the syncs that need not wait any longer."""
         if self._blind:
             for early in self._early_syncs.take_all():
-                self._refuse_blind(early.peer, early.request)
+                self._refuse_without_source(early.peer, early.request)
             for sync in self._syncs.take_all():
-                self._refuse_blind(sync.peer, sync.request)
+                self._refuse_without_source(sync.peer, sync.request)
         for number in self._early_syncs.awaited():
             if number <= self._reconciliation.names_rounds or not self._poller.unproven:
                 for early in self._early_syncs.take(number):
@@ -332,7 +332,7 @@ class Dispatcher:
         else:
             self._unrestricted.pop(peer, None)
 
-    def _for_peer(self, send: Send) -> Send:
+    def _for_peer(self, send: SendTo) -> SendTo:
         if send.peer in self._unrestricted or not isinstance(send.message, Refused):
             return send
         return replace(send, message=plain(send.message))
@@ -353,7 +353,7 @@ class Dispatcher:
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])
         if self._blind:
-            self._refuse_blind(peer, sync.request)
+            self._refuse_without_source(peer, sync.request)
         elif waiting is not None:
             why = self._lagging(*waiting.key)
             self._replies.refuse(peer, sync.request, Refusal.LAGGING, why=why)
@@ -409,7 +409,7 @@ class Dispatcher:
     def _refuse_busy(self, peer: bytes, request: int) -> None:
         self._replies.refuse(peer, request, Refusal.BUSY, why="too many syncs wait")
 
-    def _refuse_blind(self, peer: bytes, request: int) -> None:
+    def _refuse_without_source(self, peer: bytes, request: int) -> None:
         self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._blind)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:

@@ -21,7 +21,7 @@ LEASE_S_MAX: Final = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Admit:
+class AdmitGranted:
     """Effect: admit these clients, too, each as long as its ``granter`` is in the list."""
 
     granted: tuple[tuple[str, Client], ...]
@@ -49,7 +49,7 @@ class _Grant:
 class Grants:
     """The grants that hold; ``send`` has the shell admit them when they have changed."""
 
-    def __init__(self, turn: Outbox[Admit]) -> None:
+    def __init__(self, turn: Outbox[AdmitGranted]) -> None:
         self._turn = turn
         self._by_key: dict[str, _Grant] = {}
         self._changed = False
@@ -87,4 +87,4 @@ class Grants:
         if not self._changed and len(held) == len(self._by_key):
             return
         self._by_key, self._changed = held, False
-        self._turn.add(Admit(tuple((one.granter, one.client) for one in held.values())))
+        self._turn.add(AdmitGranted(tuple((one.granter, one.client) for one in held.values())))

@@ -1,9 +1,9 @@
 """Leases: which client may change a table in the metastore, one at a time, as pipelines agree.
 
-    free ──Lease──▶ held ──lease over──▶ lapsed ──Lease of another holder──▶ held by that one
+    free ──Lease──▶ held ──lease over──▶ lapsed ──Lease of another holder──▶ held by that
       ▲───ended──────┘ ▲────────renewed────┘
 
-The metastore cannot compare and set, so a client that is to be the only one that changes a table
+The metastore cannot compare and set, so a client that is to be the only writer of a table
 takes the lease of the table, and renews it just before each change.
 
 Invariant: a renewal succeeds only if nobody else has held the lease since its holder took it.

@@ -110,7 +110,7 @@ class MetastoreQuestions:
         """Return why a question cannot be answered; None: it can."""
         db = question.db
         if not self._poller.reads:
-            return Refusal.SOURCE, self._poller.blind
+            return Refusal.SOURCE, self._poller.source_problem
         if isinstance(question, ReadStatistics):
             wanted = len(question.columns) * max(1, len(question.partitions))
             if not 0 < wanted <= STATISTICS_MAX:

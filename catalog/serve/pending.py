@@ -162,7 +162,7 @@ class PendingRequests(Generic[KeyT, ValueT]):
 class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
     """Requests that wait for the events of what was committed in a scope before they came.
 
-    Requests share the next poll, never one that already runs: its read may precede their commit.
+    Requests share the next poll, never a poll that already runs: its read may precede their commit.
     The key of each is the number of the first poll that will do, and its scope.
     """
 
@@ -229,7 +229,7 @@ class FairQueue(Generic[ItemT]):
         self._items_max = items_max
         self._per_peer_max = per_peer_max
         self._queues: OrderedDict[bytes, OrderedDict[int, ItemT]] = OrderedDict()
-        """By peer, the one whose turn it is first; none is empty."""
+        """By peer, that whose turn it is first; none is empty."""
         self._count = 0  # of all items
 
     def __len__(self) -> int:

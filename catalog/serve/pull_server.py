@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...topics.bulk import REFUSAL_COST, RETRY_MS, Part, Send, Sender, pulled_cost
+from ...topics.bulk import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
 from ...topics.errors import StaleMetadata, UsageError
 from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
@@ -68,7 +68,7 @@ class PullServer:
         loader: Loader,
         poller: Poller,
         replies: Replies,
-        turn: Outbox[Send],
+        turn: Outbox[SendTo],
     ) -> None:
         self._namespace = namespace
         self._tables = tables
@@ -103,7 +103,7 @@ class PullServer:
         return self._sender.ready or self._requested or self._queue.has_item(self._sender.room)
 
     def on_pull(self, peer: bytes, pull: Pull) -> None:
-        """Take a pull in; one that is sent again under its id begins anew."""
+        """Take a pull in; a pull that is sent again under its id begins anew."""
         self._close(peer, pull.request)
         if self._arrivals.get(peer, pull.request) is None:
             self._arrivals.add(peer, pull.request, key=None, value=self._turn.now)
@@ -139,7 +139,7 @@ class PullServer:
         self._queue.remove_peer(peer)
         self._arrivals.remove_peer(peer)
 
-    def on_withdrawn(self, table: TableId, error: str) -> None:
+    def on_unreadable(self, table: TableId, error: str) -> None:
         """Refuse the pulls that wait for a table that cannot be read."""
         for one in self._waits.take(table):
             self._refuse(one.peer, one.value, Refusal.UNREADABLE, why=_unreadable(table, error))
@@ -188,16 +188,16 @@ class PullServer:
             return itself if kind == SELECT_TABLE else whole
         try:
             columns = self._tables.partition_columns(table)
-            return self._loader.has_settled(table, pull.selection, columns)
+            return self._loader.has_confirmed(table, pull.selection, columns)
         except UsageError:
             return True  # refused with the reason when it is to be answered
 
     def _end_waits(self, table: TableId) -> None:
         """Go on with the pulls whose table was loaded, or has turned out not to fit."""
         itself, _ = held(self._namespace, self._tables, table)
-        unfit = table in self._tables.unfit_why
-        if itself or unfit:
-            ends = lambda pull: unfit or self._is_held(pull) or bool(self._bad(pull))  # noqa: E731
+        rejected = table in self._tables.rejected_why
+        if itself or rejected:
+            ends = lambda pull: rejected or self._is_held(pull) or bool(self._bad(pull))  # noqa: E731
             for one in self._waits.take(table, ends):
                 if self._is_held(one.value) or not self._refuse_known(one.peer, one.value):
                     self._enqueue(one.peer, one.value)
@@ -238,17 +238,17 @@ class PullServer:
     def _refuse_known(self, peer: bytes, pull: Pull) -> bool:
         """Refuse a pull that is known to be in vain now, and say why; False if it is not."""
         table = (pull.db, pull.table)
-        unfit, unread = self._tables.unfit_why.get(table, ""), self._loader.error(table)
+        rejected, unread = self._tables.rejected_why.get(table, ""), self._loader.error(table)
         away, bad = self._away(), self._bad(pull)
-        if unfit:
-            why = f"{table_name(*table)} cannot be held: {unfit}"
+        if rejected:
+            why = f"{table_name(*table)} cannot be held: {rejected}"
             self._refuse(peer, pull, Refusal.UNREADABLE, why=why)
         elif unread or bad:
             self._refuse(peer, pull, Refusal.UNREADABLE, why=_unreadable(table, unread or bad))
         elif away:
             self._loader.load(table, urgent=True)  # the next pull finds it, if it can be read
             self._refuse(peer, pull, Refusal.SOURCE, why=away)
-        return bool(unfit or unread or bad or away)
+        return bool(rejected or unread or bad or away)
 
     def _bad(self, pull: Pull) -> str:
         """Return which partition that ``pull`` selects cannot be read, and why; else nothing."""
@@ -367,7 +367,7 @@ class Selection:
         """Return ``heads``, some of ``entries``, with their values.
 
         Raises:
-            StaleMetadata: one has changed since the selection was made.
+            StaleMetadata: an entry has changed since the selection was made.
         """
         found = self.topic.filled(heads)
         if any(entry.value is None for entry in found):
@@ -480,7 +480,7 @@ def answer(
 
 
 def _numbered(selection: Selection, pieces: Iterator[Piece], request: int) -> Iterator[Part]:
-    """Yield the parts of ``pieces`` with their numbers, the last one with its cursor.
+    """Yield the parts of ``pieces`` with their numbers, the last piece with its cursor.
 
     All parts are of one version: if a block that is not in memory has changed, the rest is refused.
     """

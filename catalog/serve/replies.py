@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ...topics.bulk import Send
+from ...topics.bulk import SendTo
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.refusal import Refusal, refuse
 
@@ -13,11 +13,11 @@ class Replies:
     """The answers of one turn, in the order in which they were given."""
 
     def __init__(self) -> None:
-        self._sends: list[Send] = []
+        self._sends: list[SendTo] = []
 
     def add(self, peer: bytes, message: Message) -> None:
         """Answer a request of ``peer``."""
-        self._sends.append(Send(peer, message))
+        self._sends.append(SendTo(peer, message))
 
     def refuse(
         self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = RETRY_MS
@@ -26,7 +26,7 @@ class Replies:
         wait_ms = retry_ms if code.retriable else 0
         self.add(peer, refuse(code, why, request=request, retry_ms=wait_ms))
 
-    def take(self) -> tuple[Send, ...]:
+    def take(self) -> tuple[SendTo, ...]:
         """Remove and return everything."""
         sends, self._sends = tuple(self._sends), []
         return sends

@@ -3,7 +3,7 @@
 sweeps    of each table, as of which revision and of which of its incarnations its files are; as of
           which line of the log all of it is known, since when, and how far a sweep has got that has
           not ended
-files     of each partition: fingerprint, count, bytes, small ones, newest change, folder's time
+files     of each partition: fingerprint, count, bytes, small files, newest change, folder's time
 """
 
 import sqlite3

@@ -3,7 +3,7 @@
     open ──▶ load (every topic once) ──▶ commit | delete_tombstones | mint_epoch … ──▶ close
 
 Invariant: once ``commit`` has returned, its transactions survive ``kill -9`` at any instruction;
-one that has not returned is stored as a whole or not at all. Used from one thread.
+a commit that has not returned is stored as a whole or not at all. Used from one thread.
 database.py says what its tables hold.
 """
 
@@ -203,7 +203,7 @@ class Store:
         last_event_id = commit.window.last_id if commit.window is not None else None
         state = (last_event_id, pack_state(commit.window), mode_state)
         changed = state != (self.last_event_id, self.window, self.mode_state)
-        rows = transactions, commit.orders, commit.writes, commit.settled, commit.sweeps
+        rows = transactions, commit.orders, commit.writes, commit.finished, commit.sweeps
         if not (changed or any(rows)) and leases is None:
             return
         ends = self._check_order(transactions)
@@ -225,7 +225,7 @@ class Store:
                 self._db.executemany(ADD_CHANGE, changes)
                 self._trim((transactions or commit.orders)[-1].at_us, len(changes))
             self._db.executemany(PUT_WRITE, map(_packed, commit.writes))
-            self._db.executemany(DELETE_WRITE, commit.settled)
+            self._db.executemany(DELETE_WRITE, commit.finished)
             if leases is not None:
                 self._db.execute("DELETE FROM leases")
                 held = ((*one.table, one.holder, one.owner, one.lease_s) for one in leases)

@@ -26,7 +26,7 @@ COUNTED: Final = ("with_problem", "with_another_hub")  # drivers, beside those o
 
 
 def _documents() -> Documents:
-    from ...catalog.status import APART, COMPARED, Status
+    from ...catalog.status import APART, COMPARED, CatalogStatus
     from ...statestore import status as hub
     from ...topics.wire.messages.answers import HubFacts
 
@@ -34,8 +34,8 @@ def _documents() -> Documents:
     drivers = dict.fromkeys((f"drivers_{one}" for one in (*STATES, *COUNTED)), int)
     totals = {"members": int, "reader_lag_s": float, **drivers, "entries": int, "full_bytes": int}
     of_hub = fields_of(hub.HubStatus).without(hub.APART).but(release=str, offers=str, **totals)
-    of_hub = of_hub.but(**fields_of(hub.Counts).without(("refused",)).types).or_null()
-    catalogd = fields_of(Status).without(APART).but(release=str, metastore=str, offers=str)
+    of_hub = of_hub.but(**fields_of(hub.HubCounts).without(("refused",)).types).or_null()
+    catalogd = fields_of(CatalogStatus).without(APART).but(release=str, metastore=str, offers=str)
     compared = dict.fromkeys(COMPARED, float)
     catalogd = catalogd.but(hubs=int, hubs_connected=int, **compared).or_null()
     away = {"process": str, "address": str, "problem": str}

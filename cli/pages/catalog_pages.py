@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from ...catalog.ingest.event_history import BYTES_MAX as HISTORY_BYTES_MAX
 from ...catalog.ingest.event_log import BYTES_MAX as LOG_BYTES_MAX
-from ...catalog.status import Status
+from ...catalog.status import CatalogStatus
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.names import (
@@ -55,7 +55,7 @@ NAMES_END: Final = names_group("").split(b"\0")[0] + b"\x01"
 STATES: Final = ("not read yet", "being read", "all read")  # of a table's partitions
 
 
-def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
+def catalog_pages(status: Callable[[], CatalogStatus], store: Path) -> dict[str, Page]:
     """Return the pages of catalogd; ``status``: its last; ``store``: the file of its store."""
 
     def hubs() -> Mapping[str, str]:
@@ -85,12 +85,14 @@ def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
     }
 
 
-def peers_of_catalogd(status: Status) -> dict[str, str]:
+def peers_of_catalogd(status: CatalogStatus) -> dict[str, str]:
     """Return where the pages of hubs are, of those that have said it."""
     return {f"statestored {place(one.address)}": one.pages for one in status.hubs if one.pages}
 
 
-def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> Iterator[MemoryUse]:
+def held_by_catalogd(
+    status: CatalogStatus, store: Path, *, history_bytes_max: int
+) -> Iterator[MemoryUse]:
     """Yield what the parts of catalogd hold, in memory and on disk."""
     yield MemoryUse("entries of all topics", status.held_bytes, None)
     if status.memory is not None:
@@ -102,7 +104,7 @@ def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> 
     yield MemoryUse("on disk, of it the change history", None, history_bytes_max)
 
 
-def _hubs(status: Status) -> Grid:
+def _hubs(status: CatalogStatus) -> Grid:
     rows = sorted(status.hubs, key=lambda one: (one.connected, one.address))
     return Grid(
         about="Each statestored that catalogd publishes to.",
@@ -113,7 +115,7 @@ def _hubs(status: Status) -> Grid:
     )
 
 
-def _topics(status: Status) -> Grid:
+def _topics(status: CatalogStatus) -> Grid:
     rows = sorted(status.topics, key=lambda one: (-(one.held_bytes or 0), one.topic))
     return Grid(
         about=f"Each topic, the largest first. {NAMESPACE} has the names of databases and tables.",
@@ -122,7 +124,7 @@ def _topics(status: Status) -> Grid:
     )
 
 
-def _loading(status: Status) -> Grid:
+def _loading(status: CatalogStatus) -> Grid:
     left, read = status.tables_to_load, status.load_read
     facts: dict[str, Cell] = {
         "tables": f"{read:,} of {read + left:,} read, {100 * read // (read + left)} %"

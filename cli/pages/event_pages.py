@@ -19,7 +19,7 @@ from ...catalog.history.change_log import Recent
 from ...catalog.history.table_history import NewestChanges
 from ...catalog.ingest.event_history import EventFacts
 from ...catalog.publish.hub_questions import Known
-from ...catalog.status import Status
+from ...catalog.status import CatalogStatus
 from ...catalog.status import events as status_events
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import UsageError
@@ -50,7 +50,7 @@ Ask = Callable[[ReadWriter], "Future[Known | None]"]
 
 
 def event_pages(
-    status: Callable[[], Status], store: Path, *, hubs: Peers, ask: Ask, is_guarded: bool
+    status: Callable[[], CatalogStatus], store: Path, *, hubs: Peers, ask: Ask, is_guarded: bool
 ) -> dict[str, Page]:
     """Return the pages.
 
@@ -76,7 +76,7 @@ def event_pages(
     }
 
 
-def histograms_of(status: Status, *, calls: Mapping[str, HistogramFacts]) -> Histograms:
+def histograms_of(status: CatalogStatus, *, calls: Mapping[str, HistogramFacts]) -> Histograms:
     """Return the histograms of catalogd's metrics; ``calls``: of the metastore, by method."""
     return {
         "event_delay_s": {"": status.events.delays},
@@ -86,7 +86,7 @@ def histograms_of(status: Status, *, calls: Mapping[str, HistogramFacts]) -> His
     }
 
 
-def events(status: Status, *, is_guarded: bool) -> dict[str, Part]:
+def events(status: CatalogStatus, *, is_guarded: bool) -> dict[str, Part]:
     """Return the parts of the page about events, without names unless it ``is_guarded``."""
     found = status.events
     minutes = _minutes(found)

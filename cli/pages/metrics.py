@@ -205,7 +205,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 GAUGE,
                 "Partitions that the metastore cannot read, of tables whose others are served",
             ),
-            "tables_withdrawn": (
+            "tables_turned_unreadable": (
                 COUNTER,
                 "Times that a table could not be read: it is unloaded until it can be",
             ),
@@ -213,7 +213,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 COUNTER,
                 "Times that a table was unloaded because nobody used it, or memory was short",
             ),
-            "tables_unfit": (
+            "tables_rejected": (
                 COUNTER,
                 "Times that a table was too large, or not text, and cannot be held",
             ),

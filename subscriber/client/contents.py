@@ -28,7 +28,7 @@ class NotAtOnce(LinkError):
     """Memory may not answer, or it would take long: somebody who may wait has to ask."""
 
 
-class Source(Protocol):
+class ContentReader(Protocol):
     """Where contents come from: a subscriber's reader."""
 
     def view(self) -> View:
@@ -52,10 +52,10 @@ class Contents:
 
     Each method raises NoSuchObject where the view has none of that name, and LinkError or
     SourceError as the methods of ``Subscriber``; UsageError: a selector is not one for the table;
-    OverBudget, one of these: what it selects is too large to be pulled.
+    OverBudget, of these: what it selects is too large to be pulled.
     """
 
-    def __init__(self, source: Source, *, may_wait: bool, budget_bytes: int) -> None:
+    def __init__(self, source: ContentReader, *, may_wait: bool, budget_bytes: int) -> None:
         self._source = source
         self._may_wait = may_wait
         self._pulled_bytes_max = PULLED_SHARE * budget_bytes

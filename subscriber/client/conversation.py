@@ -92,7 +92,7 @@ class Conversation:
 
         Raises:
             NotReady: no answer in time.
-            AuthRefused: the server does not admit our key, or has another one than is known here.
+            AuthRefused: the server does not admit our key, or has another key than is known here.
             TopicastError: it refused; see ``error_of``.
         """
         self.send(replace(message, request=self.next_request()))
@@ -194,7 +194,7 @@ def connected(
     client: str,
     refused_s: float = 0.0,
 ) -> Iterator[Conversation]:
-    """Connect the socket ``name`` to the server that has one of these keys, until the end."""
+    """Connect the socket ``name`` to the server that has any of these keys, until the end."""
     link.connect_dealer(name, address, servers)
     try:
         yield Conversation(link, name, where=where, client=client, refused_s=refused_s)
@@ -216,7 +216,7 @@ def greet(
 
     Raises:
         LinkError: none of them answered.
-        AuthRefused: one of them does not admit the key.
+        AuthRefused: a server does not admit the key.
     """
     for address in hubs:
         link.connect_dealer(HUB, str(address), credential.hub_keys(str(address)))
@@ -261,7 +261,7 @@ def catalogd_named_by(
 
     Raises:
         LinkError: none of them answered, or it names no catalogd.
-        AuthRefused: one of them does not admit the key.
+        AuthRefused: a server does not admit the key.
     """
     with closing(Link(credential.pair)) as link:
         address, hub, welcome = greet(link, hubs, credential, timeout_s=timeout_s)

@@ -18,7 +18,7 @@ from ..store.table_snapshot import TableSnapshot
 PARTITIONS_MAX: Final = 1_000  # of one request, as in one call of the metastore
 
 
-class Source(Protocol):
+class FactReader(Protocol):
     """Where versions come from, and what carries questions: a subscriber's reader."""
 
     def table(self, db: str, table: str) -> TableSnapshot:
@@ -28,7 +28,7 @@ class Source(Protocol):
         """Get what catalogd reads from the metastore."""
 
 
-def functions_of(source: Source, db: str) -> tuple[Function, ...]:
+def functions_of(source: FactReader, db: str) -> tuple[Function, ...]:
     """Return the functions of ``db``, sorted by name; raises as ``Subscriber.functions``."""
     found: list[Function] = []
     while rows := source.ask(ReadFunctions(db=db, after=found[-1].name if found else "")).rows:
@@ -47,7 +47,7 @@ def functions_of(source: Source, db: str) -> tuple[Function, ...]:
 
 
 def statistics_of(
-    source: Source,
+    source: FactReader,
     table: TableId,
     *,
     columns: tuple[str, ...] | None,

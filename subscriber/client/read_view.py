@@ -54,7 +54,7 @@ class ReadView:
         return f"<ReadView of {', '.join(names)}{more}>"
 
     def table(self, name: str) -> Table:
-        """Return the table ``name``, which is one of those named at the start."""
+        """Return the table ``name``, which was named at the start."""
         db, table = arguments.table(name)
         return self._snapshot(db, table).head_of(db, table).table
 

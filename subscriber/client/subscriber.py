@@ -42,10 +42,10 @@ from ...topics.wire.messages.questions import A, MetastoreQuestion
 from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core
-from ..engine.introspection import Driver, Facts
+from ..engine.introspection import DriverRecord, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
-from ..engine.write_outbox import Outbox
+from ..engine.write_outbox import WriteOutbox
 from ..fetch.fetcher import PartitionRequest, Result
 from ..protocol.effects import EngineRestarted, Operation
 from ..protocol.status import Freshness, Shortage, Stats, TopicInfo, Unfollowed
@@ -65,7 +65,7 @@ CLAIM_BYTES: Final = 24  # of a claim, besides its names
 
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, object] | Sequence[object]
-"""Of partition columns: some, by name, or the first ones, in order; "" is any."""
+"""Of partition columns: some, by name, or the first, in order; "" is any."""
 
 Topic: TypeAlias = int | str
 """A topic's number, or the name of a table that is in it."""
@@ -225,7 +225,7 @@ class Reader:
         """Return which partitions of a table are meant.
 
         Raises:
-            UsageError: they are selected in two ways, or in one that is not for this table.
+            UsageError: they are selected in two ways, or in a way that is not for this table.
         """
         if sum(way is not None for way in (text, names, values)) > 1:
             raise UsageError(
@@ -292,7 +292,7 @@ class Subscriber:
         metastore: str | None = None,
         key_file: str | None = None,
         credential: Credential | None = None,
-        outbox: Outbox | None = None,
+        outbox: WriteOutbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
         command: bool = False,
     ) -> None:
@@ -315,8 +315,8 @@ class Subscriber:
             metastore: URIs of the metastore that this process writes to; else TOPICAST_METASTORE.
             key_file: What it joins with; else TOPICAST_KEY, the content of a key file, else
                 TOPICAST_KEY_FILE, else driver.key of this user's keys.
-            credential: The content of a key file that was read already, instead of one.
-            outbox: Writes to be reported that outlive this subscriber; None: its own ones only.
+            credential: The content of a key file that was read already, instead of its path.
+            outbox: Writes to be reported that outlive this subscriber; None: its own writes only.
             driver_facts: Returns what ``topicast drivers`` shows of this application, without
                 waiting; None: it is not listed there.
             command: Whether it belongs to a command that ends soon, and not to an application:
@@ -328,7 +328,7 @@ class Subscriber:
         """
         if not isinstance(credential, Credential | None):
             raise UsageError("credential is not a Credential")
-        if not isinstance(outbox, Outbox | None):
+        if not isinstance(outbox, WriteOutbox | None):
             raise UsageError("outbox is not an Outbox")
         if driver_facts is not None and not callable(driver_facts):
             raise UsageError("driver_facts is not a function")
@@ -351,7 +351,8 @@ class Subscriber:
         core = Core(
             settings,
             new_id=lambda: secrets.token_bytes(16),
-            outbox=outbox or Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore),
+            outbox=outbox
+            or WriteOutbox(driver=secrets.token_bytes(16), metastore=settings.metastore),
             driver_facts=driver_facts,
         )
         reader = Reader(core, settings)
@@ -506,9 +507,9 @@ class Subscriber:
 
         ``filter`` is a condition as Spark SQL has it after WHERE, on partition columns compared
         with literals: ``ds >= '2026-11-01' and hour in (3, 4) and not region like 'eu%'``.
-        ``names`` selects the existing ones of these names, as ``ds=2026-11-01/hour=3``,
+        ``names`` selects the existing partitions of these names, as ``ds=2026-11-01/hour=3``,
         ``values`` for those that have them, as ``{"ds": "2026-11-01"}`` or, in order of the
-        columns, ``("2026-11-01", 3)``; "" is any, and so are the last ones that are left out.
+        columns, ``("2026-11-01", 3)``; "" is any, and so are the last values that are left out.
 
         Raises:
             NoSuchObject: there is no such table.
@@ -687,7 +688,7 @@ class Subscriber:
         return Contents(self._reader, may_wait=may_wait, budget_bytes=budget_bytes)
 
     def note_reads(self, name: str, *, times: int = 1, whole: bool = False) -> None:
-        """Count reads of the table ``name`` that a cache in front of this one has answered.
+        """Count reads of the table ``name`` that a cache in front of this subscriber has answered.
 
         They choose levels as reads do. ``whole``: of its partitions, too.
 
@@ -867,7 +868,7 @@ class Subscriber:
         )
 
     @property
-    def driver(self) -> Driver:
+    def driver(self) -> DriverRecord:
         """The operators' rules for this application, and the facts that they see of it."""
         return self._core.driver
 

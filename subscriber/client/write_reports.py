@@ -20,13 +20,13 @@ from ...topics.wire.messages.reports import (
     WriteState,
 )
 from .. import arguments
-from ..engine.write_outbox import Outbox
+from ..engine.write_outbox import WriteOutbox
 
 
 class WriteIntent:
     """A write that has begun. ``partitions`` may be set until it ends."""
 
-    def __init__(self, outbox: Outbox, wanted: str, partitions: Iterable[str] = ()) -> None:
+    def __init__(self, outbox: WriteOutbox, wanted: str, partitions: Iterable[str] = ()) -> None:
         """Report that the write begins.
 
         Raises:
@@ -74,7 +74,7 @@ class WriteIntent:
 
 
 def report_write(
-    outbox: Outbox,
+    outbox: WriteOutbox,
     wanted: str,
     partitions: Iterable[str] = (),
     *,
@@ -92,7 +92,7 @@ def report_write(
     return outbox.add(object_, names, state=state)
 
 
-def report_statement(outbox: Outbox, wanted: str, *, named: bool) -> int:
+def report_statement(outbox: WriteOutbox, wanted: str, *, named: bool) -> int:
     """Report that a statement has changed the table ``wanted``, and no data; return its number.
 
     ``named``: it was created, dropped or renamed; else it is described otherwise, or partitions

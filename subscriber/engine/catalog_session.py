@@ -36,7 +36,7 @@ from ..fetch.fetcher import (
     PartitionRequest,
     Reply,
     Result,
-    claims_about_mates,
+    claims_about_others,
     confirm,
 )
 from ..placement.uses import Uses
@@ -46,7 +46,7 @@ from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import ReadFloor, TopicView, View
-from .write_outbox import Outbox, WriteSender
+from .write_outbox import WriteOutbox, WriteSender
 
 LAST_WORD_S: Final = 0.25  # before a sync times out: a round trip to catalogd, under load
 
@@ -62,7 +62,7 @@ class CatalogSession:
         lineage: Lineage,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
-        outbox: Outbox,
+        outbox: WriteOutbox,
         uses: Uses,
         name: str = "",
     ) -> None:
@@ -285,7 +285,7 @@ class PulledTables:
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
             return epoch, None, ()
-        claims = claims_about_mates(held, group, reached=self._reached(topic, epoch))
+        claims = claims_about_others(held, group, reached=self._reached(topic, epoch))
         return epoch, held.content(group), claims
 
     def take(self, reply: Reply) -> Result | TopicastError | None:

@@ -53,6 +53,7 @@ from ..protocol.effects import (
     Connection,
     ConnectionProblem,
     Done,
+    DroppedFrame,
     Effect,
     Effects,
     Leave,
@@ -63,7 +64,6 @@ from ..protocol.effects import (
     Started,
     Tick,
     Trust,
-    Undecodable,
     Wait,
     Watching,
 )
@@ -75,14 +75,14 @@ from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import Budget, ResidentSet
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
-from .introspection import TABLES_MAX, Driver, Facts, differ, inspected
+from .introspection import TABLES_MAX, DriverRecord, Facts, differ, inspected
 from .self_audit import SelfAudit
-from .write_outbox import Outbox
+from .write_outbox import WriteOutbox
 
 QUESTIONS: Final = (ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver)
 ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
 
-OtherFact = Undecodable | Tick | Command[object] | Watching | ConnectionProblem | Leave
+OtherFact = DroppedFrame | Tick | Command[object] | Watching | ConnectionProblem | Leave
 Fact = Received | OtherFact
 
 
@@ -98,7 +98,7 @@ class Core:
         settings: Settings,
         *,
         new_id: Callable[[], bytes],
-        outbox: Outbox | None = None,
+        outbox: WriteOutbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
         new_budget: Callable[[int, int], Budget] = Budget,
         new_planner: Callable[[int, LatencyEstimate], Planner] = Planner,
@@ -117,8 +117,10 @@ class Core:
         registration = new_id()
         self.turn = Turn[Effect](quiet=(Tick,))  # of all parts
         self.view = View(heads_max=heads_within(settings.budget_bytes))
-        self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
-        self.driver = Driver(
+        self.outbox = (
+            outbox if outbox is not None else WriteOutbox(driver=registration, metastore="")
+        )
+        self.driver = DriverRecord(
             self.view,
             driver_facts,
             hubs=len(settings.statestores),
@@ -150,7 +152,7 @@ class Core:
         """Start again without a connection, after an error that may have left anything half done.
 
         What the application has set is kept: pins, levels by hand, and writes to be reported. So
-        are the lineage and the read floor, so that no answer is older than one before it. All else
+        are the lineage and the read floor, so that no answer is older than the last. All else
         is replicated again; commands that waited are not known any more.
         """
         self.restarts += 1
@@ -250,7 +252,7 @@ class Core:
         return self.handle_all((fact,), now=now)
 
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
-        """Decide what several ``facts`` mean; what follows from all of them is settled once."""
+        """Decide what several ``facts`` mean; what follows from all of them is done once."""
         self.turn.now = now
         for fact in facts:
             if isinstance(fact, Received):  # as a rule
@@ -262,13 +264,13 @@ class Core:
             self.recovering = False
             self._set_by_hand()
         subscriptions, catalog = self.subscriptions, self.catalog
-        if subscriptions.unsettled or self._replicas.unsettled:
+        if subscriptions.has_work or self._replicas.has_work:
             subscriptions.settle()
             self.placement.settle()
         moved = subscriptions.catalog_address != catalog.address
         if moved or self._lineage.compare_at is not None:
             catalog.settle()
-        if self._priorities.unsettled:
+        if self._priorities.has_work:
             self.prefetcher.settle()
         if self._pending.commands:
             self._pending.settle()
@@ -303,7 +305,7 @@ class Core:
 
     def namespace(self) -> Started[None]:
         """Wait until memory answers for the namespace."""
-        is_ready = partial(self._replicas.is_settled, NAMESPACE)
+        is_ready = partial(self._replicas.is_current, NAMESPACE)
         return _NamespaceWait(self.subscriptions, is_ready)
 
     def read(self, request: PartitionRequest, *, bytes_max: float = inf) -> Started[Result]:
@@ -419,7 +421,7 @@ class Core:
                 self._pending.start(fact)
             case Tick():
                 self._tick()
-            case Undecodable(connection=connection, error=error):
+            case DroppedFrame(connection=connection, error=error):
                 self._wire_errors += 1
                 if connection is Connection.CONTROL:
                     self.subscriptions.on_unreadable(error)
@@ -536,7 +538,7 @@ class Core:
         self.turn.add(Send(Connection.CONTROL, answer))
 
     def _shortage(self) -> Shortage:
-        """Return why some topics are not followed: the budget, else the reason of the first one."""
+        """Return why some topics are not followed: the budget, else that of the first topic."""
         budget, num_topics = self._replicas.budget, self.view.num_topics
         missing = sorted(self.view.unfollowed().topics)
         held_bytes = self.placement.bytes_for_all()

@@ -56,7 +56,7 @@ TABLES_MAX: Final = 200  # of those that were read last: a page
 NUMBER_MAX: Final = 1 << 63  # numbers below it fit a message
 
 
-class Driver:
+class DriverRecord:
     """Any thread reads what is wanted; the background thread reads the application's facts."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Driver:
     def wanted(self, *names: str) -> str:
         """Return whether operators want a driver of these names on, off or in dry-run.
 
-        That is as of the last push, and on before the first one. It does not wait.
+        That is as of the last push, and on before the first push. It does not wait.
 
         Cost: 1 µs, and 1 µs for each rule, so that it can be read again and again.
 

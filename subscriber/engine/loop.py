@@ -37,6 +37,7 @@ from ..protocol.effects import (
     ConnectHub,
     Connection,
     ConnectionProblem,
+    DroppedFrame,
     Effect,
     EngineRestarted,
     Leave,
@@ -48,7 +49,6 @@ from ..protocol.effects import (
     Subscribe,
     Tick,
     Trust,
-    Undecodable,
     Unsubscribe,
     Watching,
 )
@@ -66,7 +66,7 @@ FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of t
 FLOOD_POLLS: Final = 10  # so many are a flood; a write makes two or three deltas
 POLLS_A_LOOK: Final = 5  # between two looks at the core's deadline, under a flood
 REST_S: Final = 0.01  # under a flood, in which deltas gather
-TOGETHER: Final = 20  # facts that are settled at once; their effects wait for the last
+TOGETHER: Final = 20  # facts that are handled at once; their effects wait for the last
 RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once will not pass
 RESTARTS_S: Final = 60.0
 # After a large frame the thread sleeps, so that threads that wait for Python's lock get it. A poll
@@ -112,7 +112,7 @@ class EngineLoop:
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._commands: set[Command[object]] = set()  # not completed yet
         self._connected: set[Connection] = set()
-        # One a turn: a delta waits for one, not for all; bounded by the credit that was granted
+        # A chunk a turn: a delta waits for it alone; bounded by the credit that was granted
         self._large: deque[tuple[Connection, bytes]] = deque()
         self._taken: deque[Fact] = deque()  # from the inbox, left for the next turn
         self._handshakes: dict[str, Handshake] = {}  # of all connections, at the last look
@@ -289,7 +289,7 @@ class EngineLoop:
     def _restart(self, error: Exception) -> None:
         """Begin anew on new sockets, and notify callers and watches; end after too many errors.
 
-        The caller whose call failed is answered last, so that its next one is not aborted, too.
+        The caller whose call failed is answered last, so that its next call is not aborted, too.
         """
         now, failed = self._clock(), f"{type(error).__name__}: {error}"
         culprit, self._handling = self._handling, None
@@ -374,7 +374,7 @@ class EngineLoop:
                 assert_never(effect)
 
     def _reconnect(self, connections: tuple[Connection, ...], address: str) -> None:
-        """Close sockets, and open new ones to ``address`` unless it is empty, or not valid."""
+        """Close sockets, and open new sockets to ``address`` unless it is empty, or not valid."""
         for connection in connections:
             if connection in LARGE:
                 self._large = deque(one for one in self._large if one[0] != connection)
@@ -410,4 +410,4 @@ def _read(connection: Connection, frame: bytes) -> Fact:
             return Received(connection, decode(frame))
         return Received(connection, decode(without_policy(frame)), policy_number(frame))
     except WireError as error:
-        return Undecodable(connection, error)
+        return DroppedFrame(connection, error)

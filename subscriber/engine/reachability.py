@@ -5,7 +5,7 @@
 A hub says where its data is, catalogd where it is itself: both may be wrong, or lie behind a
 firewall. With several hubs the subscriber leaves one sooner than a connection into a black hole
 fails, so an address counts as not reached from one attempt to the next. A server that refuses our
-key is tried again and again, too: until one does not, its refusal is the problem.
+key is tried again and again, too: until a server does not, its refusal is the problem.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Reachability:
             self._open[connection] = address
         if connection is Connection.CONTROL:
             self._hub = address
-        elif connection is Connection.SERVICE:  # there is one catalogd: elsewhere it is another try
+        elif connection is Connection.SERVICE:  # of a single catalogd: elsewhere it is another try
             refusals = self._refusals.get(connection, {})
             self._refusals[connection] = {at: of for at, of in refusals.items() if at == address}
 

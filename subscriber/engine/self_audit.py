@@ -32,10 +32,10 @@ from ..store.table_snapshot import TableSnapshot
 from ..store.view import TopicView, View
 
 PART_BYTES_MAX: Final = 4 << 20  # of one pull: a block is far below
-WHOLE_BYTES_MAX: Final = 256 << 10  # a larger table is compared by one of its blocks
+WHOLE_BYTES_MAX: Final = 256 << 10  # a larger table is compared by a block
 WAIT_S: Final = 10.0  # until a reply has come, and memory has its version
 LOOK_S: Final = 0.05  # between two looks whether memory has it
-TRIES_MAX: Final = 8  # tables looked at for one that memory answers for
+TRIES_MAX: Final = 8  # tables looked at for a table that memory answers for
 LOOKED_AT_MAX: Final = 10_000  # of a topic's tables, for a random one: 0.5 ms
 
 
@@ -94,7 +94,7 @@ class SelfAudit:
         return self._run.look_at if self._run.fetch.outcome is not None else self._run.until
 
     def tick(self) -> None:
-        """Begin to compare a table if it is time, and judge the one that has been pulled."""
+        """Begin to compare a table if it is time, and judge the table that has been pulled."""
         now = self._turn.now
         if not self._interval_s:
             return

@@ -83,7 +83,7 @@ class Watch(Iterator[Change]):
             self._urgent = None
 
     def wake(self) -> None:
-        """End the wait of ``all_within`` or ``rest``, or the next one; any thread may call it."""
+        """End the wait of ``all_within`` or ``rest``, or the next wait; any thread may call it."""
         with self._ready:
             self._woken = True
             self._ready.notify_all()

@@ -50,7 +50,7 @@ EVERY: Final = 0  # in place of a write's number
 DONE: Final = (WRITTEN, OVERWRITTEN)
 
 
-class Outbox:
+class WriteOutbox:
     """The writes of one driver, by number, from 1 in the order in which they begin.
 
     Any thread adds writes and waits; the thread of the attached subscriber takes reports.
@@ -126,7 +126,7 @@ class Outbox:
         """Add a write that begins (INTENT) or has ended; return its number.
 
         A write gets its number and its position in the queue in one step: catalogd would ignore a
-        lower number that is reported later, as that of a settled write.
+        lower number that is reported later, as that of a finished write.
 
         Raises:
             UsageError: the outbox is closed, or of another process.
@@ -159,7 +159,7 @@ class Outbox:
         if wake is not None:
             wake()
 
-    def has_settled(self, number: int = EVERY) -> bool:
+    def has_finished(self, number: int = EVERY) -> bool:
         """Whether catalogd has acknowledged, or will never get, write ``number``, or all."""
         return number not in self._queue if number else not self._queue
 
@@ -180,7 +180,7 @@ class Outbox:
                 self._waiters -= 1
             if self.refusal:
                 raise UsageError(self.refusal)
-            return self.has_settled(number)
+            return self.has_finished(number)
 
     def flush(self, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether catalogd has all; at once if it refuses them."""
@@ -190,9 +190,9 @@ class Outbox:
             return False
 
     def follow(self, metastore: str) -> bool:
-        """Report the writes to ``metastore``; return False if those to another one are reported.
+        """Report the writes to ``metastore``; return False if another metastore's are reported.
 
-        Reports are about one metastore: the first one that catalogd has accepted.
+        Reports are about one metastore: the first that catalogd has accepted.
         """
         with self._changed:
             if metastore == self.metastore or (
@@ -244,7 +244,7 @@ class Outbox:
                 request=0,
                 driver=self.driver,
                 metastore=self.metastore,
-                settled=min((*self._queue, *self._open), default=self._last + 1),
+                finished=min((*self._queue, *self._open), default=self._last + 1),
                 writes=writes,
             )
 
@@ -291,10 +291,10 @@ class Outbox:
             raise UsageError("the subscriber is closed")
 
     def _is_over(self, number: int) -> bool:
-        return self.has_settled(number) or self._wake is None or bool(self.refusal)
+        return self.has_finished(number) or self._wake is None or bool(self.refusal)
 
     def _put(self, write: Write) -> None:
-        """Queue ``write``. One that ended in an error may have changed any partition.
+        """Queue ``write``. A write that ended in an error may have changed any partition.
 
         One with more partitions than a report can hold is reported as a change of any of them.
         """
@@ -333,7 +333,7 @@ class Outbox:
         return len(self._queue) > self._writes_max or self._queue_bytes > self._bytes_max
 
     def _merge(self) -> None:
-        """Merge the ended writes of each object into its last one, of any partition.
+        """Merge the ended writes of each object into its last write, of any partition.
 
         Statements that change no data are merged likewise, apart from writes.
         """
@@ -372,7 +372,7 @@ class WriteSender:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: WriteOutbox,
         next_id: Callable[[], int],
         *,
         clock: Clock,
@@ -417,7 +417,7 @@ class WriteSender:
         self._requests.back_off(refused.request, until=self._clock.now + pause_s)
 
     def retry_now(self) -> None:
-        """Send the report again now: the connection, or catalogd, is another one."""
+        """Send the report again now: the connection, or catalogd, has changed."""
         self._requests.retry_now(now=self._clock.now)
 
     def check(self) -> None:

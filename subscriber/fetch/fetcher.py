@@ -13,7 +13,7 @@ Revalidation: a pull of one table confirms others of its topic that are held.
     pull of b ──"is a unchanged since 15?"──▶ catalogd ──b as of 18, a unchanged──▶ a is as of 18
 
 While the hub is behind, memory answers only with what is as new as the newest reply of the topic. A
-reply without the others would so keep them all from use, and the next pull this one. At full a pull
+reply without the others would so keep them all from use, and the next pull this. At full a pull
 claims the tables in use, and its own table: once pulled, it answers from memory again.
 """
 
@@ -59,10 +59,10 @@ SPREAD: Final = 0.5  # share of the demanded pause over which refused pulls are 
 
 NAMES_BYTES_MAX: Final = 256 << 10  # of the partitions that one pull names, in characters
 HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; all others are sent again
-HELD_COST: Final = 16  # of one, in addition to its key
+HELD_COST: Final = 16  # of an entry, in addition to its key
 
 SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
-SELECTION_LENGTH_MAX: Final = 4096  # characters of one that is remembered
+SELECTION_LENGTH_MAX: Final = 4096  # characters of a selection that is remembered
 
 ROUND_TRIP_S: Final = 0.002  # as long as no pull was measured
 BYTES_PER_S: Final = 50e6
@@ -119,7 +119,7 @@ class Fetch:
 
 @dataclass(slots=True)
 class _Fenced:
-    pulls: int = 0  # open ones
+    pulls: int = 0  # open pulls
     minimum: int = 0  # topic version; an older reply is not returned
 
 
@@ -132,7 +132,7 @@ class InvalidationFence:
 
     def __init__(self, topic_of: Callable[[bytes], int]) -> None:
         """``topic_of`` returns the topic of a group, by the number of topics there are now."""
-        self.pulls = 0  # open ones: without any there is nothing to invalidate
+        self.pulls = 0  # open pulls: without any there is nothing to invalidate
         self._topic_of = topic_of
         self._pulled: dict[bytes, _Fenced] = {}  # by group
 
@@ -177,7 +177,7 @@ class InvalidationFence:
 class LatencyEstimate:
     """An estimate of how long a pull takes, as measured: a round trip, and time for its bytes.
 
-    Small replies measure the round trip, large ones the rate. A single slow pull says little, a
+    Small replies measure the round trip, large replies the rate. A single slow pull says little, a
     hundred of them are the truth: so a measurement counts a tenth, and at most FAR times the
     estimate before it.
     """
@@ -220,7 +220,7 @@ class _Page:
     gone: tuple[bytes, ...] = ()
 
     def take(self, entry: Entry) -> bool:
-        """Take an entry, or the next piece of one; False if it does not go on with the last."""
+        """Take an entry, or its next piece; False if it does not go on with the last."""
         if self.pieces and entry[:5] != self.pieces[0][:5]:
             return False
         value = value_of(entry)
@@ -321,7 +321,7 @@ class Fetcher:
         return len(self._requests)
 
     def begin(self, fetch: Fetch) -> None:
-        """Fetch what is requested, with a pull that runs already if there is one."""
+        """Fetch what is requested, with a pull that runs already, if any."""
         if len(self._queue) >= WAITING_MAX:
             fetch.outcome = NotReady(f"{len(self._queue)} pulls are waiting: try again")
         elif not self._start(fetch):
@@ -379,7 +379,7 @@ class Fetcher:
         self._answer(refused.request, error)
 
     def retry_now(self) -> None:
-        """Send every pull again now: catalogd, or its start, is another one."""
+        """Send every pull again now: catalogd, or its start, has changed."""
         self._requests.retry_now(now=self._clock.now)
 
     def send_due(self) -> None:
@@ -500,7 +500,7 @@ class Fetcher:
         self.send_due()
 
     def _jitter(self, request: int) -> float:
-        """Return a share of 1, another one for each subscriber and request."""
+        """Return a share of 1, another for each subscriber and request."""
         return crc32(f"{self._name} {request}".encode()) / (1 << 32)
 
     def _close(self, request: int) -> _Pull:
@@ -516,12 +516,12 @@ class Fetcher:
         self.send_due()
 
     def _credit(self, part: Pulled) -> None:
-        """Let as much follow as ``part`` has, if it is not the last one."""
+        """Let as much follow as ``part`` has, if it is not the last part."""
         if not part.last:
             self._send(Credit(stream=part.request, amount=pulled_cost(part)))
 
     def _cancel(self, part: Pulled) -> None:
-        """Cancel the rest of a reply, if ``part`` is not the last one."""
+        """Cancel the rest of a reply, if ``part`` is not the last part."""
         if not part.last:
             self._send(Cancel(stream=part.request))
 
@@ -600,15 +600,15 @@ def _selections(pull: _Pull, at: int) -> Selections:
     return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
 
 
-def claims_about_mates(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:
+def claims_about_others(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:
     """Return the claims of a pull of ``group``, whose topic has ``reached`` a version."""
     pulled = held.groups if held.pulled is None else held.pulled.groups
-    mates = [(other, content) for other, content in pulled.items() if other != group]
+    others = [(other, content) for other, content in pulled.items() if other != group]
     if held.pulled is not None:
-        mates += _in_use(held, group)
+        others += _in_use(held, group)
     known = [
         (other == group, max(content.as_of, reached), other, not _is_head(content))
-        for other, content in mates
+        for other, content in others
     ]
     claims = []
     for _, version, other, whole in nlargest(CLAIMS_MAX, known):
@@ -628,7 +628,7 @@ def confirm(held: TopicView, claims: Iterable[Claimed], *, at: int, reached: int
     for claim in claims:
         content = held.content(table_key(claim.db, claim.table))
         if content is None or claim.version > max(content.as_of, reached):
-            continue  # it was replaced by an older one
+            continue  # it was replaced by an older content
         if claim.whole or _is_head(content):
             content.as_of = max(content.as_of, at)
 

@@ -323,7 +323,7 @@ class PlacementController:
 
 
 class _JoinWait(Wait[None]):
-    """Until all topics are joined, or one of them cannot be."""
+    """Until all topics are joined, or a topic cannot be."""
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ class Pins:
         names created ──▶ scanned, a few blocks a turn ──pinned by name or pattern──▶ known
         known ──name dropped | unpinned──▶ removed         ──does not fit──▶ known and not held
 
-    A pinned table does not evict another one, so the first ones are kept; those without room are
+    A pinned table does not evict another, so the first tables are kept; those without room are
     answered by pulls, counted, and tried again once there is room.
     Invariant: each known table exists, as far as the namespace was scanned, and is pinned.
     """

@@ -4,7 +4,7 @@
       ▲                              │  ▲                         │
       └──not read for IDLE_S─────────┘  └──worth less, outgrew────┘
 
-Tables are hashed to topics, so a hot table shares its topic with cold ones. The cache of pulled
+Tables are hashed to topics, so a hot table shares its topic with cold tables. The cache of pulled
 tables holds the hot table alone; ``full`` saves in addition the pulls after changes and those of
 first reads, at the price of the cold tables' bytes. Both share one budget. So a topic is two items
 of a knapsack: its working set, which the cache may hold in part, and the rest of the topic, which
@@ -15,11 +15,11 @@ Where all topics fit comfortably, all become full, those in use first: bytes tha
 needs are free. Even then RAISES_MAX topics are raised per PACE_S, so that a start stays cheap. A
 subscriber that only watches changes, and has read nothing yet, stays at minimal.
 
-The plan does not flap: another set of full topics has to be clearly better than the present one; a
+The plan does not flap: another set of full topics has to be clearly better than the present set; a
 topic at full gets KEPT_BONUS, any other pays for its transfer; a level stays for DWELL_S, topics
 move to or from full once per PACE_S, and a topic that outgrew its room stays out for a pause that
 doubles. Only the budget, a withdrawn offer, a first read and free bytes act without delay.
-Invariant: after every step, full topics and MINIMAL bytes for each other one in use fit the budget.
+Invariant: after every step, full topics and MINIMAL bytes for each other used topic fit the budget.
 What was pulled beyond that is evicted, as for every reservation.
 """
 
@@ -42,7 +42,7 @@ PACE_S: Final = 5.0
 RAISES_MAX: Final = 16  # in PACE_S: each is a catch-up; other levels cost next to nothing
 GAIN_OF_WORTH: Final = 0.05  # what a change has to gain: of what all levels are worth,
 GAIN_OF_MISSED: Final = 0.2  # or of what is waited for now, if that is less
-KEPT_BONUS: Final = 0.03  # on what one topic at full saves, against one that is not
+KEPT_BONUS: Final = 0.03  # on what one topic at full saves, against a topic that is not
 PAUSE_S: Final = 60.0  # after a topic outgrew its room; doubled each time, while it goes on
 PAUSE_S_MAX: Final = 4 * 3600.0
 
@@ -75,7 +75,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class LevelChange:
     """Set ``topic`` to ``level``."""
 
     topic: int
@@ -86,7 +86,7 @@ class Step:
 class Plan:
     """Steps in their order, and for every topic the reason of its level after them."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LevelChange, ...]
     reasons: dict[int, str]
 
 
@@ -151,7 +151,7 @@ class Planner:
         offered: Collection[int],
         now: float,
     ) -> Plan:
-        """Return the steps from the present levels to the best ones.
+        """Return the steps from the present levels to the best levels.
 
         Args:
             topics: Every table topic, once.
@@ -176,7 +176,7 @@ class Planner:
         if not paced and any(FULL in (one.level, one.target) for one in changing):
             self._moved_at = now
         reasons = {one.topic: self._reason(one, chosen, now) for one in candidates}
-        steps = (Step(topic=one.topic, level=one.target) for one in changing)
+        steps = (LevelChange(topic=one.topic, level=one.target) for one in changing)
         return Plan(steps=tuple(steps), reasons=reasons)
 
     def _judge_room(self, candidates: Sequence[_Candidate], budget_bytes: int) -> None:
@@ -280,7 +280,7 @@ class Planner:
     def _order(self, candidates: Iterable[_Candidate]) -> list[_Candidate]:
         """Return the candidates that change, in order; raises beyond RAISES_MAX are deferred.
 
-        The chosen topics and those followed fit together, so the lowered ones make enough room.
+        The chosen topics and those followed fit together, so the lowered topics make enough room.
         """
         raises = [one for one in candidates if one.target == FULL != one.level]
         raises.sort(
@@ -370,7 +370,7 @@ def _fitting(candidates: Iterable[_Candidate], room: int) -> list[_Candidate]:
 def _judge(
     candidates: Sequence[_Candidate], judged: Sequence[_Candidate], *, room: int, reserve: int
 ) -> frozenset[int]:
-    """Return the topics of ``judged`` that become full: the present ones unless clearly worse."""
+    """Return the topics of ``judged`` that become full: the present topics unless clearly worse."""
     if not judged:
         return frozenset()
     may_be_full = {one.topic for one in judged}

@@ -4,7 +4,7 @@
     swept: a pinned table is not held ──▶ scheduled        ──failed──▶ scheduled again, later
 
 At most OUTSTANDING_MAX pulls are under way, so that an application finds a free one. A table is
-pulled at most once per INTERVAL_S, and a hot table no more often than it is read: one that changes
+pulled at most once per INTERVAL_S, and a hot table no more often than it is read: what changes
 all the time costs no more than its readers would pull. A hot table evicts only what is read less
 often. A pull brings what was held: the whole table, or what its last filters need.
 """
@@ -37,7 +37,7 @@ from .usage import HOT_PER_S
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way
 INTERVAL_S: Final = 1.0  # between two pulls of one table
 RETRY_S: Final = 5.0  # after a pull that failed
-TOO_LARGE_RETRY_S: Final = 60.0  # after one that brought more than there is room for
+TOO_LARGE_RETRY_S: Final = 60.0  # after a pull that brought more than there is room for
 TIMEOUT_S: Final = 10.0
 HOT_SCHEDULED_MAX: Final = 1024
 SWEEP_S: Final = 0.5
@@ -164,7 +164,7 @@ class Prefetcher:
             return False
         content = self._view.content(pin.topic, group)
         whole = content is not None and content.whole
-        return whole and self._replicas.is_settled(pin.topic)
+        return whole and self._replicas.is_current(pin.topic)
 
     def missing(self, db: str, table: str) -> str:
         """Say why a pinned table is not held yet."""
@@ -191,7 +191,7 @@ class Prefetcher:
         self._start()
         self._report_not_held()
         pins = self.pins
-        self._priorities.unsettled = bool(self._jobs or self._runs or pins.known or pins.scanning)
+        self._priorities.has_work = bool(self._jobs or self._runs or pins.known or pins.scanning)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -261,7 +261,7 @@ class Prefetcher:
             self._begin(group, job)
 
     def _may_begin(self) -> bool:
-        return len(self._runs) < OUTSTANDING_MAX and self._replicas.is_settled(NAMESPACE)
+        return len(self._runs) < OUTSTANDING_MAX and self._replicas.is_current(NAMESPACE)
 
     def _begin(self, group: bytes, job: _Job) -> None:
         pin = self.pins.known.get(group)

@@ -28,7 +28,7 @@ class Priorities:
     def __init__(self, rules: PinRules, view: View, *, clock: Clock, automatic: bool) -> None:
         self.has_bans = rules.has_bans  # whether any table may be banned
         self.counts_changes = False  # whether any table was pinned or read: then changes count
-        self.unsettled = True  # the prefetcher has something to settle; it clears this
+        self.has_work = True  # the prefetcher has something to do; it clears this
         self.pins = Pins(rules, view)
         self.usage = UsageTracker()
         self._clock = clock
@@ -75,17 +75,17 @@ class Priorities:
         content = held.groups.get(group) if held is not None else None
         if pinned or content is not None:
             self._hit[group] = topic, _wants(None if pinned else content)
-            self.unsettled = True
+            self.has_work = True
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
         """Queue the names that were created or dropped, to be scanned."""
         self.pins.on_names_changed(swaps)
-        self.unsettled = self.unsettled or self.pins.scanning
+        self.has_work = self.has_work or self.pins.scanning
 
     def on_names_discarded(self) -> Sequence[Key]:
         """Discard all pinned tables: all names come anew."""
         self.pins.on_names_discarded()
-        self.unsettled = True
+        self.has_work = True
         return self.pins.take_moved()
 
     def on_read(self, topic: int, group: bytes, *, size: int, times: int) -> None:
@@ -96,12 +96,12 @@ class Priorities:
     def pin(self, db: str, table: str) -> None:
         """Pin a table that exists."""
         self.pins.pin(db, table)
-        self.counts_changes = self.unsettled = True
+        self.counts_changes = self.has_work = True
 
     def unpin(self, db: str, table: str) -> None:
         """Leave a table to its use."""
         self.pins.unpin(db, table)
-        self.unsettled = True
+        self.has_work = True
 
     def scan(self) -> None:
         """Scan some of the names that wait for pins."""
@@ -114,7 +114,7 @@ class Priorities:
         return hits
 
     def begin_prefetch(self, group: bytes, *, pinned: bool) -> None:
-        """Note that a table is being prefetched; ``pinned``: it may evict any other one."""
+        """Note that a table is being prefetched; ``pinned``: it may evict any other table."""
         self._prefetching[group] = pinned
 
     def end_prefetch(self, group: bytes) -> None:

@@ -24,7 +24,7 @@ WINDOW_S: Final = 3600.0  # a table not read for so long is not in use
 AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
 ONCE_MAX: Final = 1024  # few, so that a scan passes through
 HOT_PER_S: Final = 1 / 60  # reads of a table: it is read in a loop, and prefetched
-FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only one
+FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only read
 
 _PER_S: Final = log(2) / HALF_LIFE_S
 ONCE_PER_S: Final = FIRST_SHARE * _PER_S  # the rate of a table that was read for the first time

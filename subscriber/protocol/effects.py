@@ -55,7 +55,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Undecodable:
+class DroppedFrame:
     """A frame that could not be decoded arrived on ``connection`` and was dropped."""
 
     connection: Connection

@@ -28,7 +28,7 @@ class TopicInfo:
 class Unfollowed:
     """The table topics of which changes do not arrive, of ``num_topics``; false if there is none.
 
-    One that is behind is followed: its catch-up brings what has changed.
+    A topic that is behind is followed: its catch-up brings what has changed.
     """
 
     topics: frozenset[int]
@@ -82,7 +82,7 @@ class AuditCounts:
 class Stats:
     """Counters since the start, and the state of the budget.
 
-    ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first one.
+    ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
     ``connection_problem``: which server is not reached from here, or does not accept our key, and
     what to do; empty when all are used. ``connected``: a hub has registered us, and is not silent.
@@ -95,7 +95,7 @@ class Stats:
     topics, pulls and prefetches.
     ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
     name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
-    ``writes_delay_reason``: why catalogd postpones the pending ones, else empty.
+    ``writes_delay_reason``: why catalogd postpones the pending writes, else empty.
     ``answers_audited``: tables of which memory was compared with catalogd; ``answers_differing``:
     those that were not as catalogd has them, and were pulled again.
     """

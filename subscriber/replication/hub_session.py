@@ -1,10 +1,10 @@
 """The session with one hub: registration, subscriptions, and the barrier that proves them active.
 
-    GREETING ──Welcome──▶ WELCOMED ──silent, seeding or stale, and another one is there──▶ GREETING
+    GREETING ──Welcome──▶ WELCOMED ──silent, seeding or stale, and another hub is there──▶ GREETING
         ▲─────────────────────┘ the hub restarted, or does not know the connection any more
 
-    full     ──Join──▶ waits ──Joined──▶ subscribed ──Barrier──▶ fenced: may catch up
-    minimal  subscribed ──Barrier──▶ fenced ──Join──▶ Joined: the hub's position
+    full     ──Join──▶ waits ──Joined──▶ subscribed ──Barrier──▶ confirmed: may catch up
+    minimal  subscribed ──Barrier──▶ confirmed ──Join──▶ Joined: the hub's position
 
 Versions are the same at every hub, so another one costs a registration and nothing else. At full
 the bytes are known before anything is subscribed to. At minimal a Joined that was requested behind
@@ -22,7 +22,7 @@ from typing import Final
 from zlib import crc32
 
 from ...topics.liveness import HEARTBEAT_MS
-from ...topics.replica_set import Account, patience_s
+from ...topics.replica_set import TopicLevel, patience_s
 from ...topics.requests import Requests
 from ...topics.turn import Turn
 from ...topics.wire.header import (
@@ -48,8 +48,8 @@ from ..protocol.effects import (
 HEARTBEATS_MISSED: Final = 4
 HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
 HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
-UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
-BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost, or the hub is busy
+NO_START_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
+BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; later it is lost, or the hub is busy
 BARRIER_AGAIN_S_MAX: Final = 8.0
 BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, times out
 CHANNELS: Final = ((Connection.CONTROL, CONTROL_CHANNEL), (Connection.BULK, BULK_CHANNEL))
@@ -75,7 +75,7 @@ class _Fence(Enum):
 
     NEW = "NEW"  # it waits for the next barrier,
     PENDING = "PENDING"  # or for the one under way
-    FENCED = "FENCED"  # a barrier that was subscribed to after it has arrived
+    CONFIRMED = "CONFIRMED"  # a barrier that was subscribed to after it has arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class PendingJoin:
     """A Join that is not answered yet."""
 
     join: Join
-    fenced: bool  # every topic of it was fenced when it was sent
+    confirmed: bool  # every topic of it was confirmed when it was sent
     sent_at: float  # seconds: for the first time
 
 
 class HubSession:
-    """One connection to one of the hubs at ``addresses`` at a time."""
+    """One connection to a hub of ``addresses`` at a time."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class HubSession:
         self._hub = 0  # the id in the last welcome; another one means that it restarted; 0: unknown
         self._heartbeat_s = HEARTBEAT_MS / 1000  # until the Welcome gives the hub's own period
         self._active_at = 0.0  # seconds: the hub's last sign of life
-        self._fit_at = 0.0  # seconds: its last heartbeat of a confirmed start
+        self._start_at = 0.0  # seconds: its last heartbeat of a confirmed start
         self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
         self._greeted_at = 0.0  # seconds: of the last Hello
         self._hello_pause_s = HELLO_AGAIN_S
         self._joins: Requests[PendingJoin] = Requests(next_id)
-        self._subscribed: dict[Account, _Fence] = {}
+        self._subscribed: dict[TopicLevel, _Fence] = {}
         self._prefixes = Prefixes(turn)
         self._nonces: list[bytes] = []  # of the barrier under way, each time it was sent
         self._barrier_sent_at = 0.0  # seconds: for the first time
@@ -146,7 +146,7 @@ class HubSession:
 
     @property
     def greeting(self) -> bool:
-        """Whether no hub has welcomed us, or this one has gone silent."""
+        """Whether no hub has welcomed us, or this hub has gone silent."""
         return self.state is SessionState.GREETING
 
     @property
@@ -155,15 +155,15 @@ class HubSession:
 
     @property
     def jitter(self) -> float:
-        """A share of 1, another one for each reader."""
+        """A share of 1, another for each reader."""
         return crc32(self._registration) / (1 << 32)
 
-    def fenced(self, account: Account) -> bool:
+    def confirmed(self, topic_level: TopicLevel) -> bool:
         """Tell whether deltas of a topic at a level are sure to come on this connection."""
-        return self._subscribed.get(account) is _Fence.FENCED
+        return self._subscribed.get(topic_level) is _Fence.CONFIRMED
 
     def tick(self) -> None:
-        """Move on when the hub is silent or unfit; repeat what was not answered in time."""
+        """Leave a hub that is silent or without a confirmed start; repeat unanswered requests."""
         self._keep_up()
         if not self.greeting:
             self._repeat()
@@ -179,7 +179,7 @@ class HubSession:
         self.answer_s = now - self._greeted_at
         self._hub = welcome.hub
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
-        self._fit_at = now
+        self._start_at = now
         self._joins.clear()
         if welcome.data_address == self._data_address:
             return Welcomed.STAYED
@@ -193,7 +193,7 @@ class HubSession:
         """Note that the hub is alive; ``fit``: it has data of the accepted start."""
         self._active_at = self._turn.now
         if fit:
-            self._fit_at = self._active_at
+            self._start_at = self._active_at
         if heartbeat.hub == self._hub:
             self._resume()  # it was silent, but knows us
         elif not self.greeting:
@@ -205,10 +205,10 @@ class HubSession:
         if not self.greeting:
             self._greet()
 
-    def join(self, positions: Iterable[Position], *, fenced: bool = False) -> None:
-        """Request to follow topics; ``fenced``: deltas of all of them are sure to come."""
+    def join(self, positions: Iterable[Position], *, confirmed: bool = False) -> None:
+        """Request to follow topics; ``confirmed``: deltas of all of them are sure to come."""
         now = self._turn.now
-        pending = PendingJoin(Join(request=0, positions=tuple(positions)), fenced, now)
+        pending = PendingJoin(Join(request=0, positions=tuple(positions)), confirmed, now)
         self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
         self._repeat()
 
@@ -224,17 +224,17 @@ class HubSession:
         drop = Drop(request=self._next_id(), topics=tuple(topics))
         self._turn.add(Send(Connection.CONTROL, drop))
 
-    def subscribe(self, wanted: Iterable[Account]) -> None:
+    def subscribe(self, wanted: Iterable[TopicLevel]) -> None:
         """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
 
-        What is new is fenced together. Should the Drop be lost, the hub counts us wrongly.
+        What is new is confirmed together. Should the Drop be lost, the hub counts us wrongly.
         """
         wanted = set(wanted)
         gone = sorted(self._subscribed.keys() - wanted)
         news = sorted(wanted - self._subscribed.keys())
         self._prefixes.remove(gone)
-        for account in gone:
-            del self._subscribed[account]
+        for topic_level in gone:
+            del self._subscribed[topic_level]
         topics = {topic for topic, _ in wanted}
         dropped = sorted({topic for topic, _ in gone if topic not in topics})
         if dropped:
@@ -245,39 +245,39 @@ class HubSession:
             if not self._nonces:
                 self._barrier()
 
-    def on_barrier(self, nonce: bytes) -> tuple[Account, ...]:
-        """Return what is fenced now; what was added since the barrier waits for the next."""
+    def on_barrier(self, nonce: bytes) -> tuple[TopicLevel, ...]:
+        """Return what is confirmed now; what was added since the barrier waits for the next."""
         if nonce not in self._nonces:
             return ()
-        fenced = tuple(sorted(self._at(_Fence.PENDING)))
-        self._subscribed.update(dict.fromkeys(fenced, _Fence.FENCED))
+        confirmed = tuple(sorted(self._at(_Fence.PENDING)))
+        self._subscribed.update(dict.fromkeys(confirmed, _Fence.CONFIRMED))
         self._end_barriers(self._nonces)
         self._nonces = []
         self.answer_s = max(self.answer_s, self._turn.now - self._barrier_sent_at)
         if self._at(_Fence.NEW):
             self._barrier()
-        return fenced
+        return confirmed
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert self._nonces or set(self._subscribed.values()) <= {_Fence.FENCED}
+        assert self._nonces or set(self._subscribed.values()) <= {_Fence.CONFIRMED}
 
     def _keep_up(self) -> None:
-        """Connect to the next hub, or greet this one again, if that is due."""
+        """Connect to the next hub, or greet this hub again, if that is due."""
         if self._index < 0:
             self._connect_next()
             return
         now = self._turn.now
         silent = now - self._active_at >= self._silence_s
-        unfit = now - self._fit_at >= UNFIT_S + self._silence_s
-        if len(self._addresses) > 1 and (silent or unfit):
+        is_behind = now - self._start_at >= NO_START_S + self._silence_s
+        if len(self._addresses) > 1 and (silent or is_behind):
             self._connect_next()
         elif (silent or self.greeting) and now >= self._hello_at:
             self._greet()  # there is no other: until it answers
 
     def _connect_next(self) -> None:
         self._index = (self._index + 1) % len(self._addresses)
-        self._active_at = self._fit_at = self._turn.now
+        self._active_at = self._start_at = self._turn.now
         self._hub = 0
         self._joins.clear()
         self._discard_data()
@@ -319,8 +319,8 @@ class HubSession:
         if self._nonces and now >= self._barrier_at:
             self._send_barrier()
 
-    def _at(self, fence: _Fence) -> list[Account]:
-        return [account for account, one in self._subscribed.items() if one is fence]
+    def _at(self, fence: _Fence) -> list[TopicLevel]:
+        return [topic_level for topic_level, one in self._subscribed.items() if one is fence]
 
     def _barrier(self) -> None:
         """Begin a barrier for all that is new."""
@@ -343,7 +343,7 @@ class HubSession:
 
 
 class Prefixes:
-    """The prefixes of one data connection: each is subscribed to for one account, or for a set.
+    """The prefixes of one data connection: each is subscribed to for one topic level, or for a set.
 
     Where drivers follow hundreds of topics, a frame for each topic is most of what a hub reads
     after its restart.
@@ -351,35 +351,35 @@ class Prefixes:
 
     def __init__(self, turn: Turn[Effect]) -> None:
         self._turn = turn
-        self._of: dict[Account, bytes] = {}
-        self._accounts: dict[bytes, tuple[Account, ...]] = {}  # by prefix
+        self._of: dict[TopicLevel, bytes] = {}
+        self._topic_levels: dict[bytes, tuple[TopicLevel, ...]] = {}  # by prefix
 
-    def add(self, accounts: Iterable[Account]) -> None:
-        """Subscribe to ``accounts``, which are new, with as few prefixes as can be."""
-        together: dict[tuple[int, int], list[Account]] = {}
-        for topic, level in accounts:
+    def add(self, topic_levels: Iterable[TopicLevel]) -> None:
+        """Subscribe to ``topic_levels``, which are new, with as few prefixes as can be."""
+        together: dict[tuple[int, int], list[TopicLevel]] = {}
+        for topic, level in topic_levels:
             together.setdefault((window_of(topic), level), []).append((topic, level))
-        found: dict[bytes, tuple[Account, ...]] = {}
+        found: dict[bytes, tuple[TopicLevel, ...]] = {}
         for some in together.values():
             topic, level = some[0]
             one = prefix(topic, level)
             found[one if len(some) == 1 else set_prefix([t for t, _ in some], level)] = tuple(some)
-        self._accounts |= found
-        self._of.update((account, one) for one, some in found.items() for account in some)
+        self._topic_levels |= found
+        self._of.update((topic_level, one) for one, some in found.items() for topic_level in some)
         for one in found:
             self._turn.add(Subscribe(one))
 
-    def remove(self, accounts: Iterable[Account]) -> None:
-        """End the subscriptions to ``accounts``.
+    def remove(self, topic_levels: Iterable[TopicLevel]) -> None:
+        """End the subscriptions to ``topic_levels``.
 
         What is left of a set is subscribed to again at once: a delta that the hub publishes in
         between is a gap.
         """
-        gone = set(accounts)
-        for one in dict.fromkeys(self._of[account] for account in sorted(gone)):
-            some = self._accounts.pop(one)
-            for account in some:
-                del self._of[account]
-            left = [account for account in some if account not in gone]
+        gone = set(topic_levels)
+        for one in dict.fromkeys(self._of[topic_level] for topic_level in sorted(gone)):
+            some = self._topic_levels.pop(one)
+            for topic_level in some:
+                del self._of[topic_level]
+            left = [topic_level for topic_level in some if topic_level not in gone]
             self._turn.add(Unsubscribe(one))
             self.add(left)

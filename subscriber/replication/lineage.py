@@ -14,7 +14,7 @@ from typing import Final
 
 from ...topics.wire.messages.catalog import Compare, Compared
 
-PAST_MAX: Final = 64  # former starts remembered; an older one is compared once more
+PAST_MAX: Final = 64  # former starts remembered; an older start is compared once more
 AGAIN_S: Final = 0.5  # between two comparisons: catalogd may still be minting its epoch
 AGAIN_S_MAX: Final = 4.0
 
@@ -23,15 +23,15 @@ NO_START: Final[Start] = (0, 0)
 
 
 class Lineage:
-    """The accepted start, and the comparison with another one."""
+    """The accepted start, and the comparison with another start."""
 
     def __init__(self) -> None:
         self.accepted: Start = NO_START
         self._foreign: Start | None = None  # seen since, not accepted
         self._past: deque[Start] = deque(maxlen=PAST_MAX)  # accepted before
-        self.compare_at: float | None = None  # seconds: of the next comparison, if one is due
-        self._pause_s = AGAIN_S  # before the one after that
-        self._request = 0  # the id of the last one
+        self.compare_at: float | None = None  # seconds: of the next comparison, if it is due
+        self._pause_s = AGAIN_S  # before the comparison after that
+        self._request = 0  # the id of the last request
 
     def accepts(self, start: Start, *, holds: bool, now: float) -> bool:
         """Tell whether ``start`` is accepted; ``holds``: there is something to compare."""

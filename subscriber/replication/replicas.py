@@ -10,7 +10,7 @@
              counts as a stub for every table
 
 A follower is LIVE, or BEHIND until it has a position (minimal) or is caught up (full). A level
-takes over only at or above the position of the one that it replaces. A topic is open to readers
+takes over only at or above the position of that which it replaces. A topic is open to readers
 while its follower is LIVE, of one epoch with the namespace, and has reached its read floor; LIVE
 below that, only what was pulled at or above the floor is read.
 Invariant: the bytes held never exceed the budget; room is made first, by evicting what was pulled,
@@ -40,7 +40,7 @@ from ...topics.follower import (
     Want,
 )
 from ...topics.objects.names import group_of, name_of
-from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
+from ...topics.replica_set import Abandoned, ReplicaSet, Step, TopicLevel
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.turn import Turn
 from ...topics.wire.messages.connection import Refused
@@ -61,7 +61,7 @@ CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its f
 class TopicReplica:
     """One followed topic."""
 
-    current: Follower  # its level is the one that readers see, or the one that is being left
+    current: Follower  # its level is that which readers see, or which is being left
     coming: Follower | None = None  # of another level; it will replace ``current``
     staged: TopicView | None = None  # what a coming full has brought; None for any other
     loading: bool = False  # it was never LIVE at full: what comes is not a change
@@ -101,7 +101,7 @@ class TopicReplica:
         return current.step(delta.epoch, delta.from_version, delta.to_version)
 
     def may_take_over(self) -> bool:
-        """Tell whether the coming follower is where the current one is, or loses nothing."""
+        """Tell whether the coming follower is where the current is, or loses nothing."""
         old, new = self.current, self.coming
         if new is None:
             return False
@@ -156,8 +156,8 @@ class TopicReplicas:
         self.catch_ups = 0  # requests for one since the start
         self.over: OverBudget | None = None  # why the namespace could not be held
         self._evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
-        self._changed = False  # accounts came or went since ``take_changed``
-        self.unsettled = False  # ``take_evicted``, ``take_changed`` or ``request`` has something
+        self._changed = False  # topic levels came or went since ``take_changed``
+        self.has_work = False  # ``take_evicted``, ``take_changed`` or ``request`` has something
         self._changes: list[Change] = []  # for watches, since ``take_changes``
         self._read_floor = read_floor
         self._next_id = next_id
@@ -169,7 +169,7 @@ class TopicReplicas:
         self._set = ReplicaSet(
             next_id=next_id,
             credit_step=CREDIT_STEP,
-            fenced=session.fenced,
+            confirmed=session.confirmed,
             expected_bytes=self.expected_bytes,
             answer_s=lambda: session.answer_s,
         )
@@ -186,7 +186,7 @@ class TopicReplicas:
         """The followed topics."""
         return tuple(self._topics)
 
-    def granted(self, stream: int) -> tuple[int, tuple[Account, ...]]:
+    def granted(self, stream: int) -> tuple[int, tuple[TopicLevel, ...]]:
         """Return the unused credit of a catch-up, and what it has still to bring."""
         return self._set.credit(stream), self._set.served_by(stream)
 
@@ -202,9 +202,9 @@ class TopicReplicas:
         """Return the replica of ``topic``; None if it is not followed."""
         return self._topics.get(topic)
 
-    def accounts(self) -> tuple[Account, ...]:
+    def topic_levels(self) -> tuple[TopicLevel, ...]:
         """Return each topic with each level at which it is followed right now."""
-        return self._set.accounts()
+        return self._set.topic_levels()
 
     def level(self, topic: int) -> int:
         """Return the level at which ``topic`` is held."""
@@ -220,9 +220,9 @@ class TopicReplicas:
 
     def joined(self, topic: int, level: int) -> bool:
         """Tell whether ``topic`` is LIVE at ``level``, with nothing coming."""
-        return self.level(topic) == self.target_level(topic) == level and self.is_settled(topic)
+        return self.level(topic) == self.target_level(topic) == level and self.is_current(topic)
 
-    def is_settled(self, topic: int) -> bool:
+    def is_current(self, topic: int) -> bool:
         """Tell whether ``topic`` is LIVE, of the namespace's epoch, and at its read floor.
 
         Incarnations mean something within one epoch only.
@@ -321,7 +321,7 @@ class TopicReplicas:
         replica.loading = True
         self.budget.reserve((topic, FULL), reserve_bytes)
         self.update_access(topic)
-        self._changed = self.unsettled = True
+        self._changed = self.has_work = True
 
     def lower(self, topic: int) -> None:
         """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
@@ -348,7 +348,7 @@ class TopicReplicas:
         self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
-        self._changed = self.unsettled = True
+        self._changed = self.has_work = True
 
     def drop(self, topic: int) -> None:
         """Stop following ``topic``; its read floor stays."""
@@ -372,10 +372,10 @@ class TopicReplicas:
 
     def set_position(self, topic: int, at: tuple[int, int]) -> None:
         """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
-        account = (topic, MINIMAL)
-        follower = self._set.get(account)
+        topic_level = (topic, MINIMAL)
+        follower = self._set.get(topic_level)
         if follower is not None and follower.state is not LIVE and not follower.epoch:
-            self._feed(account, Place(*at))
+            self._feed(topic_level, Place(*at))
 
     # Facts
 
@@ -397,12 +397,12 @@ class TopicReplicas:
 
     def on_chunk(self, chunk: Chunk) -> None:
         """Take a part of a catch-up of an accepted start."""
-        account, now = (chunk.topic, chunk.level), self._turn.now
-        if not self._set.received(chunk.stream, account, now=now):
+        topic_level, now = (chunk.topic, chunk.level), self._turn.now
+        if not self._set.received(chunk.stream, topic_level, now=now):
             if self._set.cancel(chunk.stream, now=now):
                 self._cancel(chunk.stream)
             return
-        self._feed(account, chunk)
+        self._feed(topic_level, chunk)
         self._processed(chunk.stream, chunk_cost(chunk))
 
     def on_foreign_chunk(self, chunk: Chunk) -> None:
@@ -411,9 +411,9 @@ class TopicReplicas:
 
     def on_refused(self, refused: Refused) -> None:
         """The hub does not answer a stream, or one topic of it, now."""
-        for account in self._set.served_by(refused.request):
-            if refused.topic in (-1, account[0]):
-                self._feed(account, refused)
+        for topic_level in self._set.served_by(refused.request):
+            if refused.topic in (-1, topic_level[0]):
+                self._feed(topic_level, refused)
         self._processed(refused.request, REFUSAL_COST)
 
     @property
@@ -458,23 +458,23 @@ class TopicReplicas:
 
     def tick(self) -> None:
         """Let followers that are behind request a catch-up, first or again."""
-        for account in self._set.overdue(now=self._turn.now):
-            self._feed(account, Tick())
+        for topic_level in self._set.overdue(now=self._turn.now):
+            self._feed(topic_level, Tick())
 
     def lose_streams(self) -> None:
-        """Request again all that is under way: the hub, or the accepted start, is another one."""
-        for account in self._set.lose_streams():
-            self._feed(account, StreamLost())
+        """Request again all that is under way: the hub, or the accepted start, has changed."""
+        for topic_level in self._set.lose_streams():
+            self._feed(topic_level, StreamLost())
 
     def request(self) -> None:
         """Send one request for all that is wanted, the namespace and small topics first."""
-        self.unsettled = False
+        self.has_work = False
         order = sorted(
             self._set.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
         )
-        for account in order:
-            if not self.expected_bytes(account):  # growth of unknown size: room to begin with
-                self.resident_set.reserve(account, CREDIT_DEFAULT)
+        for topic_level in order:
+            if not self.expected_bytes(topic_level):  # growth of unknown size: room to begin with
+                self.resident_set.reserve(topic_level, CREDIT_DEFAULT)
         request = self._set.request(order, now=self._turn.now)
         if request is not None:
             self.catch_ups += 1
@@ -525,26 +525,26 @@ class TopicReplicas:
 
     def update_access(self, topic: int) -> None:
         """Open ``topic`` to readers, or close it, by its position and its read floor."""
-        if self.is_settled(topic):
+        if self.is_current(topic):
             self.view.open(topic, self._topics[topic].position)
         else:
             self.view.close(topic, floor=self._pull_floor(topic))
 
-    def expected_bytes(self, account: Account) -> int:
-        """Return the bytes reserved for ``account`` and not held yet; stubs are not held."""
-        return STUBS_BYTES_MAX if account[1] == MINIMAL else self.budget.unfilled(account)
+    def expected_bytes(self, topic_level: TopicLevel) -> int:
+        """Return the bytes reserved for ``topic_level`` and not held yet; stubs are not held."""
+        return STUBS_BYTES_MAX if topic_level[1] == MINIMAL else self.budget.unfilled(topic_level)
 
     def check(self) -> None:
         """Assert every invariant."""
         self.resident_set.check()
         self._set.check()
         followers = {(f.topic, f.level) for one in self for f in one.followers()}
-        assert followers == set(self._set.accounts())
+        assert followers == set(self._set.topic_levels())
         for topic, replica in self._topics.items():
             replica.check()
             assert topic == replica.topic
             held = self.view.topics[topic]
-            assert (held.opening is not None) is self.is_settled(topic), topic
+            assert (held.opening is not None) is self.is_current(topic), topic
             assert held.opening is None or held.reached == replica.position, topic
             assert held.pulled_floor in (None, self._pull_floor(topic)), topic
             of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
@@ -559,7 +559,7 @@ class TopicReplicas:
         self._check_agreement()
 
     def _pull_floor(self, topic: int) -> tuple[int, int] | None:
-        """Return the position from which on pulled tables are read while ``topic`` is not settled.
+        """Return the position from which on pulled tables are read while ``topic`` is not current.
 
         A reply is often newer than the hub: until the hub has caught up it need not be repeated.
         Changes come, and what was pulled at or above the read floor is not too old.
@@ -582,31 +582,31 @@ class TopicReplicas:
             else:
                 replica.current_at = self._turn.now
 
-    def _feed(self, account: Account, fact: Fact) -> None:
-        follower, replica = self._set.get(account), self._topics.get(account[0])
+    def _feed(self, topic_level: TopicLevel, fact: Fact) -> None:
+        follower, replica = self._set.get(topic_level), self._topics.get(topic_level[0])
         if follower is None or replica is None:
             return
         self._end_agreement()
-        topic, epoch = account[0], follower.epoch
-        for step in self._set.feed(account, fact, now=self._turn.now):
-            self._apply(replica, account, step)
-        if self._set.get(account) is not follower:
+        topic, epoch = topic_level[0], follower.epoch
+        for step in self._set.feed(topic_level, fact, now=self._turn.now):
+            self._apply(replica, topic_level, step)
+        if self._set.get(topic_level) is not follower:
             return  # it had to make room
-        if follower.state is LIVE and account[1] == FULL:
+        if follower.state is LIVE and topic_level[1] == FULL:
             replica.loading = False
         self._take_over(replica)
         moved = topic == NAMESPACE and follower.epoch != epoch
         for other in list(self._topics) if moved else (topic,):
             self.update_access(other)
 
-    def _apply(self, replica: TopicReplica, account: Account, step: Step) -> None:
-        topic, level = account
+    def _apply(self, replica: TopicReplica, topic_level: TopicLevel, step: Step) -> None:
+        topic, level = topic_level
         live = replica.current.level == level  # readers see the content that is changed
         if isinstance(step, Abandoned):
             self._cancel(step.stream)
             return
         if isinstance(step, Want):
-            self.unsettled = True
+            self.has_work = True
             if live:
                 self.view.close(topic)
             return
@@ -745,7 +745,7 @@ class TopicReplicas:
         self._succeed(replica)
 
     def _succeed(self, replica: TopicReplica) -> None:
-        """Let the coming follower of a topic be its only one."""
+        """Let the coming follower of a topic be its only follower."""
         old, new = replica.current, replica.coming
         assert new is not None
         self._read_floor.answered(replica.topic, replica.position)
@@ -768,7 +768,7 @@ class TopicReplicas:
 
     def _stop(self, follower: Follower) -> None:
         """Stop ``follower``; its content stays."""
-        self._changed = self.unsettled = True
+        self._changed = self.has_work = True
         for stream in self._set.stop((follower.topic, follower.level)):
             self._cancel(stream)
 
@@ -776,7 +776,7 @@ class TopicReplicas:
         self._turn.add(Send(Connection.BULK, Cancel(stream=stream)))
 
     def _make_room(self, topic: int, growth: int) -> None:
-        """Lower the largest topic, or this one if it is still being joined."""
+        """Lower the largest topic, or this topic if it is still being joined."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
         if victim is None and topic == NAMESPACE and self.resident_set.evict_largest_pin():
@@ -789,7 +789,7 @@ class TopicReplicas:
         elif victim != topic:
             needed = self.budget.held((victim, FULL))
         self._evicted.append((victim, needed))
-        self.unsettled = True
+        self.has_work = True
         replica = self._topics[victim]
         if replica.coming is None:
             self.drop(victim)

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError, WireError
 from ...topics.liveness import LOST_S
-from ...topics.replica_set import Account
+from ...topics.replica_set import TopicLevel
 from ...topics.topic import (
     ALL_OFFERED,
     FULL,
@@ -65,7 +65,7 @@ class Subscriptions:
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
         self.planned: frozenset[int] | None = None  # topics that the start waits for, once chosen
         self.evictions = 0  # topics lowered to make room, since the start
-        self.unsettled = False  # the hub has answered a join since ``settle``
+        self.has_work = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet
         self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
         self._turn = turn
@@ -82,11 +82,11 @@ class Subscriptions:
         self._subscribed = False  # and was since the last answer
         self._alive_at = 0.0  # seconds: of the last sign of life
         self._lost_s = LOST_S  # of silence, after which the hub may remove us
-        self._status = NO_STATUS  # the last one that was sent
+        self._status = NO_STATUS  # the last status that was sent
         self._reported: dict[int, Position] = {}  # by topic: what the hub was sent last
         self._reported_at: object = None  # the agreement of which nothing was left to report
         self._namespace_over: OverBudget | None = None  # it never fitted
-        self._late: int | None = None  # a planned topic that was not settled when last looked at
+        self._late: int | None = None  # a planned topic that was not current when last looked at
         self._refusal = ""  # why no hub registers us, for ``missing``
         self._hub_at: tuple[int, tuple[int, ...]] = (
             0,
@@ -230,13 +230,13 @@ class Subscriptions:
         for position, state in zip(answered.join.positions, joined.topics, strict=False):
             if state.answer != DENIED:
                 self._reported[position.topic] = position
-        fenced = answered.fenced
+        confirmed = answered.confirmed
         states = {state.topic: state for state in joined.topics}
         for state in joined.topics:
             if state.answer != DENIED and state.level == FULL:
                 self.sizes[state.topic] = state.full_bytes
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
-            self._set_position(states.pop(topic), joined, fenced=fenced)
+            self._set_position(states.pop(topic), joined, confirmed=confirmed)
         chosen = self._plan(states) if self.planned is None else []
         together = [(topic,) for topic in chosen] + self._raised_together(states)
         for topics in together:
@@ -244,17 +244,17 @@ class Subscriptions:
         if self.planned is None:
             self.planned = frozenset(self.replicas.topics)
         surplus = [topic for topic in states if topic not in self.replicas]
-        self._registered, self._subscribed, self.unsettled = True, False, True
+        self._registered, self._subscribed, self.has_work = True, False, True
         if surplus:
             self._session.drop(surplus)
 
     def on_barrier(self, barrier: Barrier) -> None:
         """Note that subscriptions are active: topics behind get a position, or may catch up."""
-        fenced = self._session.on_barrier(barrier.nonce)
+        confirmed = self._session.on_barrier(barrier.nonce)
         waiting = self.replicas.without_position()
-        new = [_nowhere(topic, MINIMAL) for topic in waiting if (topic, MINIMAL) in fenced]
+        new = [_nowhere(topic, MINIMAL) for topic in waiting if (topic, MINIMAL) in confirmed]
         if new:
-            self._session.join(new, fenced=True)
+            self._session.join(new, confirmed=True)
         self.replicas.tick()
 
     def on_delta(self, delta: Delta) -> None:
@@ -299,7 +299,7 @@ class Subscriptions:
 
     def settle(self) -> None:
         """After facts: report evictions to the hub, and request what is wanted."""
-        self.unsettled = False
+        self.has_work = False
         for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)
             self._failures[topic] = self._over((topic,), needed_bytes)
@@ -312,18 +312,18 @@ class Subscriptions:
                 self.replicas.drop(other)
         if self._registered and (self.replicas.take_changed() or not self._subscribed):
             self._subscribed = True
-            self._session.subscribe(self.replicas.accounts())
+            self._session.subscribe(self.replicas.topic_levels())
         self.replicas.request()
 
     def ready(self) -> bool:
         """Tell whether the namespace and the initial topics are live."""
         replicas = self.replicas
-        if self.planned is None or not replicas.is_settled(NAMESPACE):
+        if self.planned is None or not replicas.is_current(NAMESPACE):
             return False
         late = self._late  # as a rule it still is: then the others need no look
-        if late in self.planned and late in replicas and not replicas.is_settled(late):
+        if late in self.planned and late in replicas and not replicas.is_current(late):
             return False
-        of = (one for one in self.planned if one in replicas and not replicas.is_settled(one))
+        of = (one for one in self.planned if one in replicas and not replicas.is_current(one))
         self._late = next(of, None)
         return self._late is None
 
@@ -342,7 +342,7 @@ class Subscriptions:
             )
         if self.catalog_alive_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
-        behind = [t for t in self.replicas.topics if not self.replicas.is_settled(t)]
+        behind = [t for t in self.replicas.topics if not self.replicas.is_current(t)]
         names = ", ".join("namespace" if t == NAMESPACE else str(t) for t in behind[:5])
         return f"{len(behind)} topics are being caught up from {hub}: {names}"
 
@@ -352,13 +352,13 @@ class Subscriptions:
         self.replicas.check()
         assert all(self.replicas.target_level(topic) != FULL for topic in self._raising)
 
-    def _set_position(self, state: TopicState, joined: Joined, *, fenced: bool) -> None:
+    def _set_position(self, state: TopicState, joined: Joined, *, confirmed: bool) -> None:
         if state.topic not in self.replicas:
             return  # it was dropped since
         if state.answer == DENIED:
             self.drop(state.topic)
             self._failures[state.topic] = _denied(state.topic, "minimal")
-        elif fenced and self.accepts(joined.epoch, joined.start):  # else it catches up, in time
+        elif confirmed and self.accepts(joined.epoch, joined.start):  # else it catches up, in time
             self.replicas.set_position(state.topic, (joined.epoch, state.version))
 
     def _join_all(self) -> None:
@@ -416,10 +416,12 @@ class Subscriptions:
         for state in states:
             self.replicas.admit(state.topic, state.full_bytes)
 
-    def _makes_room(self, account: Account, needed_bytes: int) -> bool:
+    def _makes_room(self, topic_level: TopicLevel, needed_bytes: int) -> bool:
         """Evict pulled tables for topics that are to be held; none if that would not be enough."""
         resident_set = self.replicas.resident_set
-        return needed_bytes <= resident_set.spare_bytes and resident_set.fits(account, needed_bytes)
+        return needed_bytes <= resident_set.spare_bytes and resident_set.fits(
+            topic_level, needed_bytes
+        )
 
     def _over(self, topics: Sequence[int], needed_bytes: int) -> OverBudget:
         names = ", ".join(map(str, topics[:NAMED_MAX])) + ", …" * (len(topics) > NAMED_MAX)
@@ -443,7 +445,7 @@ class Subscriptions:
     def _sign_of_life(self, agreement: object = None) -> None:
         """Report what has changed since the last report; a keep-alive if nothing has.
 
-        ``agreement``: of a heartbeat that came just now; as long as it is the one of which all was
+        ``agreement``: of a heartbeat that came just now; as long as it is that of which all was
         reported, no topic is looked at.
         """
         now = self._turn.now

@@ -4,9 +4,9 @@
     catch-up              the groups before the first chunk that changes each, and at its end
     snapshot (new epoch)  nothing to compare with: every table counts as changed
 
-A table's first content is not a change, nor is one that a load of catalogd made. The namespace says
+A table's first content is not a change, nor is a load of catalogd's. The namespace says
 what was created and dropped, table topics say what differs in what was held. Of a table whose
-content is withheld stubs come and go; each later one is a change.
+content is withheld stubs come and go; each later stub is a change.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""EvictionOrder: which pulled table is evicted next: of unused ones, one that saves the least.
+"""EvictionOrder: which pulled table is evicted next: of unused tables, that which saves the least.
 
     kept ──▶ probation ──used since──▶ protected ──more than its share──▶ probation ──▶ evicted
 
@@ -43,7 +43,7 @@ class _Part:
         self.held_bytes = 0  # of all slots
         self._floor = 0.0  # the rank of what left last; nothing here ranks below it
         self._ranks: SortedList = SortedList()  # of all slots
-        self._ranked = 0  # how often a slot was ranked: of equal ranks the older one is first
+        self._ranked = 0  # how often a slot was ranked: of equal ranks the older slot is first
 
     def add(self, key: Key, slot: _Slot) -> None:
         """Add ``key``, ranked as of now."""
@@ -111,7 +111,7 @@ class EvictionOrder:
         return self._probation.held_bytes + self._protected.held_bytes
 
     def note(self, key: Key, size: int) -> None:
-        """Note that ``key`` is kept, with ``size`` bytes; a new one is on probation."""
+        """Note that ``key`` is kept, with ``size`` bytes; a new table is on probation."""
         for part in (self._probation, self._protected):
             if key in part.slots:
                 part.resize(key, size)

@@ -5,7 +5,7 @@
     pinned, if pulled ──── the namespace needs it ──▶ evicted, the largest first
 
 Nothing is installed that does not fit. Pinned tables come before levels, in the order in which
-they were pinned: none is evicted for another one.
+they were pinned: none is evicted for another.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...topics.objects.names import group_of
-from ...topics.replica_set import Account
+from ...topics.replica_set import TopicLevel
 from ...topics.topic import (
     FULL,
     MINIMAL,
@@ -76,9 +76,9 @@ class PinPolicy(Protocol):
 class Budget:
     """The bytes that a subscriber may hold, by topic and level: held, and reserved.
 
-        committed == sum over accounts of max(held, reserved) <= limit, as far as reservations go
+        committed == sum over topic levels of max(held, reserved) <= limit, as far as they go
 
-    At minimal an account is what was pulled of a topic, at full all of it. A catch-up reserves
+    At minimal a topic level is what was pulled of a topic, at full all of it. A catch-up reserves
     before it is requested, so that there is room for what is in flight; what goes beyond a
     reservation (deltas) is checked before it is installed.
     """
@@ -87,9 +87,9 @@ class Budget:
         self.limit_bytes = limit_bytes
         self.inbox_bytes = inbox_bytes  # in addition: for frames that have arrived, and wait
         self.held_bytes = 0  # sum of ``_held``
-        self._committed = 0  # bytes; sum over accounts of the larger of held and reserved
-        self._held: dict[Account, int] = {}
-        self._reserved: dict[Account, int] = {}
+        self._committed = 0  # bytes; sum over topic levels of the larger of held and reserved
+        self._held: dict[TopicLevel, int] = {}
+        self._reserved: dict[TopicLevel, int] = {}
 
     @property
     def total_bytes(self) -> int:
@@ -101,54 +101,54 @@ class Budget:
         """What is neither held nor reserved."""
         return self.limit_bytes - self._committed
 
-    def held(self, account: Account) -> int:
-        """The bytes held of ``account``."""
-        return self._held.get(account, 0)
+    def held(self, topic_level: TopicLevel) -> int:
+        """The bytes held of ``topic_level``."""
+        return self._held.get(topic_level, 0)
 
-    def committed(self, account: Account) -> int:
-        """The bytes held of ``account``, or reserved for it if that is more."""
-        return max(self._held.get(account, 0), self._reserved.get(account, 0))
+    def committed(self, topic_level: TopicLevel) -> int:
+        """The bytes held of ``topic_level``, or reserved for it if that is more."""
+        return max(self._held.get(topic_level, 0), self._reserved.get(topic_level, 0))
 
-    def unfilled(self, account: Account) -> int:
-        """The reserved bytes of ``account`` that are not held yet."""
-        return max(self._reserved.get(account, 0) - self._held.get(account, 0), 0)
+    def unfilled(self, topic_level: TopicLevel) -> int:
+        """The reserved bytes of ``topic_level`` that are not held yet."""
+        return max(self._reserved.get(topic_level, 0) - self._held.get(topic_level, 0), 0)
 
-    def hold(self, account: Account, growth: int) -> None:
+    def hold(self, topic_level: TopicLevel, growth: int) -> None:
         """Count ``growth`` bytes more, or fewer, as held."""
-        self._committed -= self.committed(account)
-        self._held[account] = self._held.get(account, 0) + growth
+        self._committed -= self.committed(topic_level)
+        self._held[topic_level] = self._held.get(topic_level, 0) + growth
         self.held_bytes += growth
-        self._committed += self.committed(account)
+        self._committed += self.committed(topic_level)
 
-    def reserve(self, account: Account, size: int) -> None:
-        """Reserve ``size`` bytes for ``account``, what it holds included; 0 ends it."""
-        self._committed -= self.committed(account)
-        self._reserved[account] = size
-        self._committed += self.committed(account)
+    def reserve(self, topic_level: TopicLevel, size: int) -> None:
+        """Reserve ``size`` bytes for ``topic_level``, what it holds included; 0 ends it."""
+        self._committed -= self.committed(topic_level)
+        self._reserved[topic_level] = size
+        self._committed += self.committed(topic_level)
 
-    def release(self, account: Account) -> None:
-        """Discard ``account``: nothing of it is held or reserved."""
-        self._committed -= self.committed(account)
-        self.held_bytes -= self._held.pop(account, 0)
-        self._reserved.pop(account, None)
+    def release(self, topic_level: TopicLevel) -> None:
+        """Discard ``topic_level``: nothing of it is held or reserved."""
+        self._committed -= self.committed(topic_level)
+        self.held_bytes -= self._held.pop(topic_level, 0)
+        self._reserved.pop(topic_level, None)
 
-    def fits(self, account: Account, growth: int) -> bool:
-        """Tell whether ``account`` may hold ``growth`` bytes more."""
-        more = max(self.held(account) + growth - self.committed(account), 0)
+    def fits(self, topic_level: TopicLevel, growth: int) -> bool:
+        """Tell whether ``topic_level`` may hold ``growth`` bytes more."""
+        more = max(self.held(topic_level) + growth - self.committed(topic_level), 0)
         return growth <= 0 or more <= self.free_bytes
 
     def largest(self, level: int, *, but: int) -> int | None:
         """Return the topic that has most committed at ``level``, other than ``but``, if any."""
-        accounts = {**self._held, **self._reserved}
-        sizes = {t: self.committed((t, at)) for t, at in sorted(accounts) if at == level}
+        topic_levels = {**self._held, **self._reserved}
+        sizes = {t: self.committed((t, at)) for t, at in sorted(topic_levels) if at == level}
         sizes.pop(but, None)
         held = [topic for topic, size in sizes.items() if size]
         return max(held, key=sizes.__getitem__, default=None)
 
     def check(self) -> None:
         """Assert every invariant."""
-        accounts = {**self._held, **self._reserved}
-        assert self._committed == sum(map(self.committed, accounts))
+        topic_levels = {**self._held, **self._reserved}
+        assert self._committed == sum(map(self.committed, topic_levels))
         assert self.held_bytes == sum(self._held.values())
         assert all(held >= 0 for held in self._held.values())
         assert self.held_bytes <= self.limit_bytes
@@ -166,7 +166,7 @@ class ResidentSet:
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
         self.policy = policy
         self._order = EvictionOrder(self._take_used)  # of all pulled tables that are not pinned
-        self._guesses: set[Account] = set()  # whose reservation is a guess, and yields to others
+        self._guesses: set[TopicLevel] = set()  # whose reservation is a guess, and yields to others
 
     @property
     def spare_bytes(self) -> int:
@@ -180,16 +180,16 @@ class ResidentSet:
         names_bytes = self.budget.committed((NAMESPACE, FULL))
         return int(PINNED_SHARE * max(self.budget.limit_bytes - names_bytes, 0))
 
-    def fits(self, account: Account, size: int, *, group: bytes = b"") -> bool:
-        """Make room by evictions; return whether ``account`` may hold ``size`` bytes more.
+    def fits(self, topic_level: TopicLevel, size: int, *, group: bytes = b"") -> bool:
+        """Make room by evictions; return whether ``topic_level`` may hold ``size`` bytes more.
 
         ``group``: the table that needs them; what the policy does not evict for it stays.
         """
-        if not self.budget.fits(account, size):
+        if not self.budget.fits(topic_level, size):
             for guess in self._guesses:
                 self.budget.reserve(guess, 0)
             self._guesses.clear()
-        while not self.budget.fits(account, size):
+        while not self.budget.fits(topic_level, size):
             victim = self._order.victim()
             if victim is None or (group and not self.policy.may_evict(victim[1], group)):
                 return False
@@ -197,16 +197,16 @@ class ResidentSet:
             self.evict(*victim)
         return True
 
-    def reserve(self, account: Account, room: int) -> None:
+    def reserve(self, topic_level: TopicLevel, room: int) -> None:
         """Reserve ``room`` bytes in addition to what is held, as a guess that yields to others."""
         room = min(max(self.budget.free_bytes, 0), room)
-        self.budget.reserve(account, self.budget.held(account) + room)
-        self._guesses.add(account)
+        self.budget.reserve(topic_level, self.budget.held(topic_level) + room)
+        self._guesses.add(topic_level)
 
-    def end_reservation(self, account: Account) -> None:
-        """End the reservation of ``account``."""
-        self.budget.reserve(account, 0)
-        self._guesses.discard(account)
+    def end_reservation(self, topic_level: TopicLevel) -> None:
+        """End the reservation of ``topic_level``."""
+        self.budget.reserve(topic_level, 0)
+        self._guesses.discard(topic_level)
 
     def begin_minimal(self, topic: int) -> None:
         """Hold of ``topic`` only what will be pulled, instead of what was held."""
@@ -227,10 +227,10 @@ class ResidentSet:
         self.release((topic, FULL))
         self.release((topic, MINIMAL))
 
-    def release(self, account: Account) -> None:
-        """Count nothing for ``account`` any more."""
-        self.budget.release(account)
-        self._guesses.discard(account)
+    def release(self, topic_level: TopicLevel) -> None:
+        """Count nothing for ``topic_level`` any more."""
+        self.budget.release(topic_level)
+        self._guesses.discard(topic_level)
 
     def on_changed(self, topic: int, entries: Sequence[Entry]) -> None:
         """Report to the policy the changes that are about to be applied, if it counts them.
@@ -242,46 +242,46 @@ class ResidentSet:
             if entry.kind != PREFIX or entry.key not in there:
                 self.policy.on_entry_changed(topic, entry)
 
-    def begin_snapshot(self, account: Account, held: TopicView) -> None:
+    def begin_snapshot(self, topic_level: TopicLevel, held: TopicView) -> None:
         """Empty ``held``: a snapshot comes, for which the room of the old content is reserved."""
         if held.pulled is not None:
             for group in list(held.pulled.groups):
-                self.evict(account[0], group)
+                self.evict(topic_level[0], group)
             held.pulled.begin(0)
-        guess = account in self._guesses
-        room = self.budget.held(account) if guess else self.budget.committed(account)
-        self.budget.reserve(account, room)
-        self._guesses.discard(account)
-        self.budget.hold(account, -self.budget.held(account))
+        guess = topic_level in self._guesses
+        room = self.budget.held(topic_level) if guess else self.budget.committed(topic_level)
+        self.budget.reserve(topic_level, room)
+        self._guesses.discard(topic_level)
+        self.budget.hold(topic_level, -self.budget.held(topic_level))
         held.empty()
-        if account[0] == NAMESPACE:
+        if topic_level[0] == NAMESPACE:
             for unpinned in self.policy.on_names_discarded():
                 self.repin(*unpinned)
 
     def apply(
-        self, account: Account, held: TopicView, entries: Sequence[Entry]
+        self, topic_level: TopicLevel, held: TopicView, entries: Sequence[Entry]
     ) -> Sequence[Swap] | NoRoom:
         """Apply ``entries`` to ``held``, if they fit once pulled tables are evicted.
 
         Those of a banned table are applied without their values.
         """
-        if account[0] != NAMESPACE and self.policy.has_bans:
+        if topic_level[0] != NAMESPACE and self.policy.has_bans:
             banned = self.policy.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
         if held.pulled is not None and held.pulled.groups:
-            self.apply_to_pulled(account[0], held.pulled, entries)
+            self.apply_to_pulled(topic_level[0], held.pulled, entries)
         swaps, growth = prepare(held, entries)
-        while not self.budget.fits(account, growth):
-            if not self.fits(account, growth):
+        while not self.budget.fits(topic_level, growth):
+            if not self.fits(topic_level, growth):
                 return NoRoom(growth)
             swaps, growth = prepare(held, entries)  # the evicted may be of this very topic
         self.view.install(held, swaps, growth)
-        self.budget.hold(account, growth)
+        self.budget.hold(topic_level, growth)
         pulled = held.pulled.groups if held.pulled is not None else {}
         for swap in swaps if pulled else ():
             if swap.group in pulled and swap.after is not None and swap.after.whole:
-                self.evict(account[0], swap.group)
-        if account[0] == NAMESPACE:
+                self.evict(topic_level[0], swap.group)
+        if topic_level[0] == NAMESPACE:
             self.policy.on_names_changed(swaps)
         return swaps
 
@@ -289,17 +289,17 @@ class ResidentSet:
         """Apply ``entries`` to pulled tables; evict those for which there is no room."""
         if not held.groups:
             return  # the usual case where changes are only watched
-        account = (topic, MINIMAL)
+        topic_level = (topic, MINIMAL)
         swaps, growth = prepare(held, entries)
-        if not self.budget.fits(account, growth):
-            fits = self.fits(account, growth)
+        if not self.budget.fits(topic_level, growth):
+            fits = self.fits(topic_level, growth)
             swaps, growth = prepare(held, entries)  # the evicted may be of this topic
             if not fits:
                 for swap in swaps:
                     self.evict(topic, swap.group)
                 return
         self.view.install(held, swaps, growth)
-        self.budget.hold(account, growth)
+        self.budget.hold(topic_level, growth)
         for swap in swaps:
             self._note(topic, swap.group, swap.after)
 
@@ -354,7 +354,7 @@ class ResidentSet:
             self.budget.hold((topic, FULL), growth)
 
     def evict_largest_pin(self) -> bool:
-        """Evict the largest pinned table, and return whether there was one."""
+        """Evict the largest pinned table, and return whether a table was pinned."""
         if not self.pinned_sizes:
             return False
         self.evicted += 1
@@ -395,7 +395,7 @@ class ResidentSet:
         needed = growth - (spare_bytes - self._order.held_bytes)
         victims = tuple(self._order.cheapest(needed))
         if len(victims) < 2:
-            return True  # one for one: the new one replaces the one of the least worth
+            return True  # the new table replaces that of the least worth
         lost = sum(
             self.policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
         )

@@ -3,7 +3,7 @@
     rows ── leaf ── row, row, …          a block covers every name from its key to the next
          └─ leaf ── row, …
 
-A change makes another snapshot; a reader keeps the one that it began with. Replacing one of n rows
+A change makes another snapshot; a reader keeps that with which it began. Replacing one of n rows
 copies one leaf and the root, about 2 × sqrt(n) pointers, and shares all else with what readers
 hold. Only what was decoded is remembered in a snapshot.
 
@@ -320,7 +320,7 @@ class TableSnapshot:
         return head, self.blocks(table_key(db, table), ranges)
 
     def _between(self, low: bytes, high: bytes) -> Iterator[Entry]:
-        """Yield the entries below ``high`` from the one in which ``low`` belongs on.
+        """Yield the entries below ``high`` from that in which ``low`` belongs on.
 
         Cost: O(log of all + what is yielded).
         """

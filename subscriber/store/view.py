@@ -6,7 +6,7 @@ A table is swapped whole, by one assignment. While a topic is closed, memory ans
 a pull brought, or confirmed, at or above the topic's ``pulled_floor``, if it has one. A reader
 takes the topic's ``opening`` (or floor), reads, and checks that it is still the same object: so
 what it got was installed while the topic was open. The namespace topic alone decides whether a
-table exists; a snapshot answers only if its incarnation is the one that the namespace names.
+table exists; a snapshot answers only if its incarnation is that which the namespace names.
 """
 
 from bisect import bisect_right
@@ -52,7 +52,7 @@ from .table_snapshot import NOTHING, Swap, TableSnapshot
 
 NEAR_MAX: Final = 3  # names in one error
 NEAR_RATIO: Final = 0.7  # of difflib's: one letter of four may differ
-NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the one that is missing: at most 20 ms
+NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the missing name: at most 20 ms
 NEAR_DBS_MAX: Final = 2000
 NEAR_TABLES_MAX: Final = 3  # named like a database that there is not
 HEADS_MAX: Final = 1024  # slots for decoded tables, kept in addition to the budget,
@@ -351,7 +351,7 @@ class View:
         return tuple([record for block in blocks for record in decode_names(value_of(block))])
 
     def missing(self, db: str, table: str = "") -> NoSuchObject:
-        """Return the error that there is no such database or table, which names near ones."""
+        """Return the error that there is no such database or table, which names near names."""
         name = table_name(db, table) if table else db
         if self.policy is not None and not self.policy.sees(db):
             return NotVisible(name, self.policy.refusal(name))
@@ -439,7 +439,7 @@ class View:
 class ReadFloor:
     """The newest position of each topic from which anything was ever answered; it only rises.
 
-    Memory and pulls answer only at or above it, so no answer is older than one before it. It
+    Memory and pulls answer only at or above it, so no answer is older than an answer before it. It
     survives a drop of the topic, and is what catalogd compares at its next start.
     """
 

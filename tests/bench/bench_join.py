@@ -24,7 +24,7 @@ from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.report import at_most, beside, percentiles, quantile, say
 from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import blocks_of
-from topicast.topics.replica_set import Account
+from topicast.topics.replica_set import TopicLevel
 
 PARTITIONS: Final = 100_000
 JOINS: Final = 100
@@ -124,8 +124,8 @@ def _watch_budget() -> list[int]:
     noted: list[int] = []
     hold = Budget.hold
 
-    def noting(budget: Budget, account: Account, growth: int) -> None:
-        hold(budget, account, growth)
+    def noting(budget: Budget, topic_level: TopicLevel, growth: int) -> None:
+        hold(budget, topic_level, growth)
         if growth > 0:
             noted.append(budget.held_bytes)
 

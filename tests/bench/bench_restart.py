@@ -62,7 +62,7 @@ def parts(count: int, size: int, rng: random.Random) -> Iterator[Write]:
 def fill(folder: Path, writes: Iterable[Write]) -> None:
     """Write a store as catalogd would, one transaction each, many in one commit."""
     with closing(opened(folder)) as store:
-        write(store, writes, WindowState(last_id=1, settled=0))
+        write(store, writes, WindowState(last_id=1, stable_id=0))
 
 
 def restart_s(folder: Path) -> tuple[float, int]:

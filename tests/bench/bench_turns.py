@@ -143,7 +143,7 @@ class Crowd:
         table = ".".join(table_of(number % TABLES, TABLES))
         write = Write(number=number, state=WRITTEN, object=table)
         report = Report(
-            request=number, driver=self._driver, metastore=METASTORE, settled=0, writes=(write,)
+            request=number, driver=self._driver, metastore=METASTORE, finished=0, writes=(write,)
         )
         self._link.send("service", encode(report))
 

@@ -33,7 +33,7 @@ from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.cli.processes import Running
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.keys import client_for, user_keys
-from topicast.topics.bulk import Send
+from topicast.topics.bulk import SendTo
 from topicast.topics.keys.folder import CATALOGD
 from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.objects.names import block_key
@@ -175,7 +175,7 @@ class BenchCatalogd:
             self._core.handle(facts.pop(), now=now, now_us=int(now * 1e6))
             for effect in self._core.flush(now=now, now_us=int(now * 1e6)):
                 match effect:
-                    case Send(peer=peer, message=message):
+                    case SendTo(peer=peer, message=message):
                         self._link.send(SERVICE, encode(message), peer)
                     case Poll() | Identify() | Read() | ReadNames() | ListNames():
                         facts.append(perform(self._metastore, effect))

@@ -5,7 +5,7 @@ What a bench writes into them is in no metastore: a core over them compares no n
 
 from typing import Final
 
-from topicast.catalog.core import Settings
+from topicast.catalog.core import CatalogSettings
 from topicast.tests.bench.stores import Blocks, table_rows
 from topicast.tests.subscriber.structs import database_struct, table_struct
 from topicast.topics.objects.names import (
@@ -26,7 +26,9 @@ from topicast.topics.objects.values import (
 from topicast.topics.topic import FULL, NAMESPACE, Entry, Topic, table_topic, tombstone, topic_ids
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, Delta
 
-SETTINGS: Final = Settings(reads_max=4, reconcile_calls_per_s=0)  # else its tables are dropped
+SETTINGS: Final = CatalogSettings(
+    reads_max=4, reconcile_calls_per_s=0
+)  # else its tables are dropped
 
 
 class Catalog:

@@ -34,7 +34,7 @@ COLUMNS: Final = tuple(f"column_{number:02d}" for number in range(20))
 Rows = list[tuple[bytes, bytes]]
 Write = tuple[int, Rows]  # the topic, and what one transaction writes into it
 Blocks = Sequence[tuple[str, bytes]]  # by their lower bounds
-NEW: Final = WindowState(last_id=0, settled=0)  # of a metastore without an event
+NEW: Final = WindowState(last_id=0, stable_id=0)  # of a metastore without an event
 
 
 def fill_store(

@@ -52,7 +52,7 @@ def opened(folder: Path, *, new_id: int = 1, num_topics: int = 4, **bounds: int)
 
 
 def commit(store: Store, *transactions: Transaction, event: int | None = 7) -> None:
-    window = None if event is None else WindowState(last_id=event, settled=event)
+    window = None if event is None else WindowState(last_id=event, stable_id=event)
     store.commit(Commit(transactions=transactions, window=window))
 
 

@@ -63,7 +63,7 @@ def test_catalogd_comes_up_with_an_address_of_its_own(config: CatalogdConfig) ->
 def test_what_the_store_holds_is_there_before_anything_is_read(config: CatalogdConfig) -> None:
     store = store_of(config)
     commit(store, transaction(0, 1, value(b"d\0t\0", 1)))
-    store.commit(Commit(window=WindowState(last_id=41, settled=41)))
+    store.commit(Commit(window=WindowState(last_id=41, stable_id=41)))
     epoch = store.epoch
     store.close()
     daemon, _ = build(config, name=NAME, keys=user_keys(CATALOGD))
@@ -239,7 +239,7 @@ def test_limit_of_memory_below_what_the_index_takes_is_refused_with_the_figure(
 ) -> None:
     store = store_of(config)
     commit(store, transaction(0, 1, value(b"d\0t\0", 1)))
-    store.commit(Commit(window=WindowState(last_id=41, settled=41)))
+    store.commit(Commit(window=WindowState(last_id=41, stable_id=41)))
     store.close()
     with pytest.raises(ConfigError, match=r"mem_limit='16MB'.*at least \d+ MB.* 1 entries take"):
         build(replace(config, mem_limit="16MB"), name=NAME, keys=user_keys(CATALOGD))

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
-from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import Fact, Floors, Requested
 from topicast.catalog.history.history_thread import WAITING_MAX
 from topicast.catalog.ingest.event_window import EventWindow
@@ -40,7 +40,7 @@ from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import ReadHistory, ReadStatus
 
 WAIT_S = 60.0
-SETTLED = WindowState(last_id=41, settled=41)
+STABLE = WindowState(last_id=41, stable_id=41)
 
 
 class Shell:
@@ -84,7 +84,7 @@ class Shell:
             topics,
             starts=self.store.starts,
             window=window,
-            settings=Settings(),
+            settings=CatalogSettings(),
             finding=finding,
         )
         return self.core
@@ -109,7 +109,7 @@ class Shell:
 def shell(tmp_path: Path) -> Iterator[Callable[..., Shell]]:
     with ExitStack() as stack:
 
-        def make(*hubs: str, place: WindowState | None = SETTLED) -> Shell:
+        def make(*hubs: str, place: WindowState | None = STABLE) -> Shell:
             made = Shell(tmp_path, place, *hubs)
             stack.callback(made.close)
             return made
@@ -120,7 +120,7 @@ def shell(tmp_path: Path) -> Iterator[Callable[..., Shell]]:
 def test_restart_knows_its_watermark_before_anything_changes(
     shell: Callable[..., Shell],
 ) -> None:
-    assert shell().published.watermark == SETTLED.last_id
+    assert shell().published.watermark == STABLE.last_id
 
 
 def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(

@@ -313,14 +313,14 @@ def test_metastore_that_is_back_is_followed_again(core: Alone) -> None:
     assert core.catalog.poller.error == ""
 
 
-def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on(core: Alone) -> None:
+def test_table_that_cannot_be_read_is_unreadable_and_the_others_go_on(core: Alone) -> None:
     core.metastore.unreadable["t"] = "corrupt"
     table = core.metastore.get_table("d", "t")
     table.sd.cols = table.sd.cols[:1]
     core.metastore.alter_table("d", "t", table)
     core.create("d", "u")
     core.turn(100)
-    assert core.catalog.counts.tables_withdrawn
+    assert core.catalog.counts.tables_turned_unreadable
     assert core.catalog.tables.value(("d", "t")) is None
     assert core.tables() == ["t", "u"]
     status = core.catalog.status()
@@ -331,7 +331,7 @@ def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on(core: Alone
     status = core.catalog.status()
     assert (status.tables_unreadable, status.unreadable) == (0, "")
     noted = [(one.text, one.trouble) for one in core.effects if isinstance(one, Noted)]
-    assert noted == [("d.t is withdrawn: corrupt", True), ("d.t can be read again", False)]
+    assert noted == [("d.t cannot be read: corrupt", True), ("d.t can be read again", False)]
 
 
 def test_partition_that_cannot_be_read_is_named_once_and_the_others_are_held(
@@ -340,7 +340,7 @@ def test_partition_that_cannot_be_read_is_named_once_and_the_others_are_held(
     large.metastore.unreadable["ds=13"] = "no such serde"
     large.catalogd.resume()
     large.wait(100.0)
-    assert large.catalog.counts.tables_withdrawn == 0
+    assert large.catalog.counts.tables_turned_unreadable == 0
     status = large.catalog.status()
     assert (status.tables_unreadable, status.partitions_unreadable) == (0, 1)
     assert status.unreadable == "d.t/ds=13: no such serde"
@@ -392,19 +392,19 @@ def test_partitions_that_cannot_be_read_are_found_in_few_reads(bad: tuple[int, .
     assert reads <= 14 * len(bad) + 5
     core.turn(50)
     assert len(core.partitions()) == 2_500 - len(bad)
-    assert core.catalog.counts.tables_withdrawn == 0
+    assert core.catalog.counts.tables_turned_unreadable == 0
     before = core.metastore.calls.count("partitions")
     core.wait(600.0)
     assert core.metastore.calls.count("partitions") - before <= 20 * len(bad), "once a minute each"
 
 
-def test_table_with_many_partitions_that_cannot_be_read_is_withdrawn_as_a_whole() -> None:
+def test_table_with_many_partitions_that_cannot_be_read_is_unreadable_as_a_whole() -> None:
     core = Alone()
     core.create_database("d")
     core.add(core.create("d", "t", "ds"), *map(str, range(40)))
     core.metastore.unreadable |= {f"ds={number}": "no such serde" for number in range(40)}
     core.wait(60.0)
-    assert core.catalog.counts.tables_withdrawn
+    assert core.catalog.counts.tables_turned_unreadable
     status = core.catalog.status()
     assert (status.tables_unreadable, status.partitions_unreadable) == (1, 0)
     core.metastore.unreadable.clear()
@@ -453,7 +453,7 @@ def test_cleaned_log_makes_everything_be_read_again_and_a_sync_waits_for_it(core
     core.catalogd.hold(ReadNames)
     core.ask(Sync(request=9))
     core.turn(30)
-    assert core.replies() == [], "nothing is settled before the names were read"
+    assert core.replies() == [], "nothing is finished before the names were read"
     core.catalogd.resume()
     core.turn(8)
     assert [type(one) for one in core.replies()] == [Synced]
@@ -811,7 +811,7 @@ def test_refused_read_is_told_apart_from_a_metastore_that_is_away(core: Alone) -
     assert core.tables() == ["t", "u"]
 
 
-def test_metastore_that_refuses_everything_withdraws_nothing(core: Alone) -> None:
+def test_metastore_that_refuses_everything_makes_nothing_unreadable(core: Alone) -> None:
     """Given a change whose read is refused, as polls are, then what was held stays until later."""
     tells_less(core)
     table = core.metastore.get_table("d", "t")
@@ -824,12 +824,12 @@ def test_metastore_that_refuses_everything_withdraws_nothing(core: Alone) -> Non
     core.catalogd.resume()
     core.turn(100)
     assert core.catalog.counts.reads_failed > 3
-    assert core.catalog.counts.tables_withdrawn == 0
+    assert core.catalog.counts.tables_turned_unreadable == 0
     assert core.catalog.version_log.versions() == before
     core.metastore.failures.clear()
     core.turn(100)
     assert b"rev" in held(core).thrift
-    assert core.catalog.counts.tables_withdrawn == 0
+    assert core.catalog.counts.tables_turned_unreadable == 0
 
 
 def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore(core: Alone) -> None:

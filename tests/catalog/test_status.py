@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.follow.notes import Counts
+from topicast.catalog.follow.notes import CatalogCounts
 from topicast.catalog.ingest.poller import NO_LISTENER, UNPROVEN, Poll
 from topicast.catalog.status import (
     APART,
@@ -13,8 +13,8 @@ from topicast.catalog.status import (
     HUB_AWAY_S,
     NAMED_MAX,
     TRY_EVENTS,
+    CatalogStatus,
     MetastoreFacts,
-    Status,
     answer,
     first_of,
     verdict,
@@ -37,15 +37,15 @@ DEGRADED, NOT_SERVING = Serving.DEGRADED, Serving.NOT_SERVING
 
 
 @pytest.fixture
-def status() -> Status:
+def status() -> CatalogStatus:
     return loaded().catalog.status()
 
 
-def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) -> None:
+def test_status_is_every_number_that_is_no_list_and_every_count(status: CatalogStatus) -> None:
     found = answer(status, ReadStatus())
     assert found.columns == ("name", "value")
     facts = dict(found.rows)
-    named = {field.name for field in fields(Status)} - APART
+    named = {field.name for field in fields(CatalogStatus)} - APART
     about = {"release", "metastore", "verdict", "problem", "warning", "hubs", "hubs_connected"}
     about |= {*COMPARED}
     assert set(facts) == about | named | set(status.counts)
@@ -53,11 +53,11 @@ def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) 
     assert facts["events"] == status.counts["events"] > 0
 
 
-def test_every_count_of_the_core_is_told(status: Status) -> None:
-    assert set(asdict(Counts())) <= set(status.counts)
+def test_every_count_of_the_core_is_told(status: CatalogStatus) -> None:
+    assert set(asdict(CatalogCounts())) <= set(status.counts)
 
 
-def test_topics_are_told_one_by_one(status: Status) -> None:
+def test_topics_are_told_one_by_one(status: CatalogStatus) -> None:
     found = answer(status, ReadHeldTopics())
     columns, rows = found.columns, found.rows
     assert columns == HeldTopic._fields
@@ -72,7 +72,7 @@ def test_status_made_in_slices_agrees_with_itself_while_tables_come() -> None:
     core.create_database("d")
     core.create("d", "t", "ds")
     core.turn(20)
-    made = list[Status | None]()
+    made = list[CatalogStatus | None]()
     for one in core.catalog.status_in_slices():
         made.append(one)
         core.create("d", f"t{len(made)}", "ds")
@@ -140,9 +140,9 @@ ALL_AGAIN = f"{LOST}, everything is read again"
         ({"polls": "p", "missing": LOST}, [(DEGRADED, f"{SILENT}: p", AGAIN)]),
         ({"missing": LOST}, [(DEGRADED, ALL_AGAIN, "wait")]),
         ({"missing": LOST, "names": "n"}, [(DEGRADED, f"{ALL_AGAIN}: n", AGAIN)]),
-        ({"blind": NO_LISTENER}, [(DEGRADED, NO_LISTENER, TRY_EVENTS)]),
+        ({"source_problem": NO_LISTENER}, [(DEGRADED, NO_LISTENER, TRY_EVENTS)]),
         (
-            {"blind": NO_LISTENER, "polls": "p", "unproven": True},
+            {"source_problem": NO_LISTENER, "polls": "p", "unproven": True},
             [(DEGRADED, NO_LISTENER, TRY_EVENTS), (DEGRADED, f"{SILENT}: p", AGAIN)],
         ),
         ({"unproven": True}, [(DEGRADED, UNPROVEN, TRY_EVENTS)]),
@@ -150,14 +150,14 @@ ALL_AGAIN = f"{LOST}, everything is read again"
     ],
 )
 def test_what_is_wrong_with_the_metastore_is_said_with_what_to_do(
-    status: Status, found: dict[str, Any], expected: list[tuple[Serving, str, str]]
+    status: CatalogStatus, found: dict[str, Any], expected: list[tuple[Serving, str, str]]
 ) -> None:
     lacks = replace(status, metastore=MetastoreFacts(addresses="m", **found))
     reasons = verdict(lacks).reasons
     assert [(one.state, one.what, one.mend) for one in reasons] == expected
 
 
-def test_store_without_room_is_worse_than_all_else(status: Status) -> None:
+def test_store_without_room_is_worse_than_all_else(status: CatalogStatus) -> None:
     full = StoreFull("/state/catalog.sqlite3", "cannot grow", "free space on its disk")
     reasons = verdict(replace(status, store_full=full, handshake_failed_s=1.0)).reasons
     assert [(one.state, one.code) for one in reasons] == [
@@ -167,7 +167,7 @@ def test_store_without_room_is_worse_than_all_else(status: Status) -> None:
     assert "free space" in reasons[0].mend
 
 
-def test_rules_that_switch_drivers_off_are_said(status: Status) -> None:
+def test_rules_that_switch_drivers_off_are_said(status: CatalogStatus) -> None:
     rules = (Rule("*", "dry-run"), Rule("etl-*", "off"), Rule("etl-7", "on"))
     (reason,) = verdict(replace(status, rules=rules)).reasons
     assert (reason.state, reason.code) == (DEGRADED, "drivers_off")
@@ -183,7 +183,7 @@ def hub(*, connected: bool, since_s: float) -> HubFacts:
 
 
 def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_restart(
-    status: Status,
+    status: CatalogStatus,
 ) -> None:
     hubs = (
         *(hub(connected=True, since_s=90.0), hub(connected=False, since_s=HUB_AWAY_S - 0.1)),
@@ -205,7 +205,7 @@ def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_r
     ]
 
 
-def test_clients_that_are_refused_degrade_for_a_minute(status: Status) -> None:
+def test_clients_that_are_refused_degrade_for_a_minute(status: CatalogStatus) -> None:
     codes = [
         [one.code for one in verdict(replace(status, handshake_failed_s=ago_s)).reasons]
         for ago_s in (None, 0.0, HANDSHAKES_S, HANDSHAKES_S + 0.1)

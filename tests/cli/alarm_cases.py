@@ -22,7 +22,7 @@ from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.ingest.event_history import EventBatch
 from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, PAUSED
 from topicast.catalog.reconcile.progress import ReconciliationFacts
-from topicast.catalog.status import MetastoreFacts, Status
+from topicast.catalog.status import CatalogStatus, MetastoreFacts
 from topicast.catalog.status import facts as facts_of_catalogd
 from topicast.catalog.status import verdict as verdict_of_catalogd
 from topicast.cli.commands.drivers import RULES, OrderedRule
@@ -103,14 +103,14 @@ def hub(**changed: Any) -> HubStatus:
     return replace(well, **changed)
 
 
-def catalogd(**changed: Any) -> Status:
+def catalogd(**changed: Any) -> CatalogStatus:
     well = loaded().catalog.status()
     named = replace(well.metastore, addresses=METASTORE)
     known = {"hubs": (connection(),), "metastore": named, "lag_s": 0.2}
     return replace(well, **{**known, **changed})
 
 
-def metastore(**changed: Any) -> Status:
+def metastore(**changed: Any) -> CatalogStatus:
     """Return a catalogd that knows this of its metastore."""
     return catalogd(metastore=MetastoreFacts(addresses=METASTORE, **changed))
 
@@ -184,7 +184,7 @@ LATE: Final = subscriber(2, lag_versions=212, lag_s=75.0)
 
 def status(
     of_hub: HubStatus | str | None = None,
-    of_catalogd: Status | str | None = None,
+    of_catalogd: CatalogStatus | str | None = None,
     *,
     verdict: Verdict | None = None,
     wanted: str = "",
@@ -327,7 +327,7 @@ def nobody_listens() -> str:
     return found.replace(f"{LOCAL}:{port}", HUB.removeprefix("tcp://"))
 
 
-def page_of_events(of: Status, *only: str) -> Iterator[str]:
+def page_of_events(of: CatalogStatus, *only: str) -> Iterator[str]:
     """Yield the page; ``only``: some of its rows."""
     found = events(of, is_guarded=False)[""]
     assert isinstance(found, Grid)
@@ -337,7 +337,7 @@ def page_of_events(of: Status, *only: str) -> Iterator[str]:
     yield from described(known, width=WIDTH)
 
 
-def slow() -> Status:
+def slow() -> CatalogStatus:
     """Return the status of a catalogd: its last batch took 11.5 s, and the present one waits."""
     well = catalogd(lag_events=6, lag_s=12.0, newest_event=70, watermark=64)
     batch = EventBatch(
@@ -355,7 +355,7 @@ def slow() -> Status:
     return replace(well, events=made)
 
 
-def uncompared() -> Status:
+def uncompared() -> CatalogStatus:
     """Return a catalogd whose metastore hangs when it is to list names, and sends events."""
     why = "get_all_tables: no answer within 60 s"
     return catalogd(
@@ -363,7 +363,7 @@ def uncompared() -> Status:
     )
 
 
-def unreadable() -> Status:
+def unreadable() -> CatalogStatus:
     """Return a catalogd whose metastore cannot read one table."""
     core = Alone()
     core.create_database("shop")
@@ -428,9 +428,9 @@ CASES: Final = (
         ("metastore_names",),
         lambda: [*status(UNNAMED, metastore(names=UNANSWERED, names_known=False))],
     ),
-    Case(("metastore_events",), lambda: [*status(None, metastore(blind=NO_LISTENER))]),
-    Case(("events_off",), lambda: [*status(None, metastore(blind=EVENTS_OFF))]),
-    Case(("events_paused",), lambda: [*status(None, metastore(blind=PAUSE))]),
+    Case(("metastore_events",), lambda: [*status(None, metastore(source_problem=NO_LISTENER))]),
+    Case(("events_off",), lambda: [*status(None, metastore(source_problem=EVENTS_OFF))]),
+    Case(("events_paused",), lambda: [*status(None, metastore(source_problem=PAUSE))]),
     Case(("events_unproven",), lambda: [*status(None, metastore(unproven=True))]),
     Case(
         ("TopicastEventGap", "events_missing"),

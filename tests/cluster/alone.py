@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import Effect, Publish, Requested
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.commit import Commit
@@ -14,7 +14,7 @@ from topicast.catalog.status import verdict
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.keys import client_for
-from topicast.topics.bulk import Send
+from topicast.topics.bulk import SendTo
 from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_block
@@ -52,7 +52,7 @@ class Alone(Cluster):
             hubs=hubs,
             metastore=source or FakeMetastore(),
             num_topics=num_topics,
-            settings=Settings(**{"reads_max": 16, **settings}),
+            settings=CatalogSettings(**{"reads_max": 16, **settings}),
             limited=limited,
         )
         self.clients[b"p/"] = self
@@ -167,7 +167,7 @@ class Alone(Cluster):
     @property
     def replied(self) -> list[tuple[bytes, Message]]:
         """The answers that have left, and to whom; they may not have arrived."""
-        found = (effect for effect in self.effects if isinstance(effect, Send))
+        found = (effect for effect in self.effects if isinstance(effect, SendTo))
         return [(reply.peer.split(b"/")[1], reply.message) for reply in found]
 
     @property

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import (
-    BeginAnew,
+    BeginEpoch,
     Effect,
     Floors,
     Minted,
@@ -28,7 +28,7 @@ from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.keys import client_for
-from topicast.topics.bulk import Send
+from topicast.topics.bulk import SendTo
 from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE, Topic
 from topicast.topics.wire.codec import is_large
 from topicast.topics.wire.messages.data import Delta
@@ -46,7 +46,7 @@ MODES = (
     parse_mode("mixed", "*.t=minimal"),
     parse_mode("minimal", "*.t=full"),
 )
-SETTINGS = Settings(reads_max=4)
+SETTINGS = CatalogSettings(reads_max=4)
 TOMBSTONES_MAX = 2
 CHUNKS_BYTES = 512 << 10  # sent to a hub at once
 CATALOG = "tcp://catalog:26000"
@@ -71,7 +71,9 @@ class CatalogProcess:
 
     name = "catalogd"
 
-    def __init__(self, world: "Cluster", *, store: SimStore, settings: Settings = SETTINGS) -> None:
+    def __init__(
+        self, world: "Cluster", *, store: SimStore, settings: CatalogSettings = SETTINGS
+    ) -> None:
         self.world = world
         self.settings = settings
         self.performing: list[Callable[[Effect], None]] = []
@@ -165,7 +167,7 @@ class CatalogProcess:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
         catalog.check_some()
         for effect in catalog.flush(now=world.now, now_us=world.now_us):
-            reported = isinstance(effect, Send) and isinstance(effect.message, Reported)
+            reported = isinstance(effect, SendTo) and isinstance(effect.message, Reported)
             if world.chance(0.02 if reported else 0.0005):  # the driver has to report again
                 world.counts["catalogd crashes in a turn"] += 1
                 self.crash()
@@ -240,16 +242,16 @@ class CatalogProcess:
                 self._publish(transactions)
             case MintEpoch(at_least=at_least):
                 self.mint(at_least)
-            case BeginAnew():
+            case BeginEpoch():
                 self._begin_anew(effect)
-            case Send(peer=peer, message=message) if peer.startswith(b"o/"):
+            case SendTo(peer=peer, message=message) if peer.startswith(b"o/"):
                 self.ordered(message)
-            case Send(peer=peer, message=message):
+            case SendTo(peer=peer, message=message):
                 if isinstance(message, Reported):
                     self.reported(peer, message)
                 self._reply(peer, self.world.frames.write(message))
 
-    def _begin_anew(self, effect: BeginAnew) -> None:
+    def _begin_anew(self, effect: BeginEpoch) -> None:
         """Hold nothing any more; requests and connections of before end."""
         self.world.counts["begun anew"] += 1
         self.world.note(effect.finding)

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.engine.core import Core
@@ -131,7 +131,7 @@ class Cluster:
         faults: bool = False,
         metastore: Any = None,
         num_topics: int = NUM_TOPICS,
-        settings: Settings = SETTINGS,
+        settings: CatalogSettings = SETTINGS,
         store: SimStore | None = None,
         check_every: int = CHECK_EVERY,
         limited: bool = False,

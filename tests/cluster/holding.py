@@ -9,7 +9,7 @@ from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.cluster.violation import Violation
-from topicast.topics.replica_set import Account
+from topicast.topics.replica_set import TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 
 
@@ -21,18 +21,18 @@ class CheckedBudget(Budget):
         self.held_most = 0  # bytes: the most that was ever held
         self._counts = counts
 
-    def hold(self, account: Account, growth: int) -> None:
-        super().hold(account, growth)
+    def hold(self, topic_level: TopicLevel, growth: int) -> None:
+        super().hold(topic_level, growth)
         self.held_most = max(self.held_most, self.held_bytes)
         if self.held_bytes > self.limit_bytes:
             raise Violation(f"{self.held_bytes} bytes held, of {self.limit_bytes} that may be")
 
-    def reserve(self, account: Account, size: int) -> None:
+    def reserve(self, topic_level: TopicLevel, size: int) -> None:
         before = self.free_bytes
-        super().reserve(account, size)
+        super().reserve(topic_level, size)
         self._counts["reservations"] += bool(size)
         if self.free_bytes < min(before, 0):
-            raise Violation(f"{size} bytes are reserved for {account}, {before} were free")
+            raise Violation(f"{size} bytes are reserved for {topic_level}, {before} were free")
 
 
 class CheckedPlanner(Planner):

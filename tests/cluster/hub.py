@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.statestore.effects import Admit, Broadcast
-from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
+from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, TurnEnd
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.wire import encode
@@ -71,7 +71,7 @@ class HubProcess:
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
             if not self._busy:
-                self._handle(Tick(self.world.now_us))
+                self._handle(TurnEnd(self.world.now_us))
             self.world.hold(self.hub.memory)
             self.world.at(TICK_S, lambda: self._tick(life))
 
@@ -105,7 +105,7 @@ class HubProcess:
             sender = self._client(place)
             if sender is not None:
                 self._handle(MessageReceived(place, self.world.frames.read(frame), sender))
-        self._handle(Tick(self.world.now_us))
+        self._handle(TurnEnd(self.world.now_us))
         self.world.check(self.hub)
 
     def subscribe(self, place: bytes, frame: bytes) -> None:

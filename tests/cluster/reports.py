@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from topicast.subscriber.engine.write_outbox import EVERY, Outbox
+from topicast.subscriber.engine.write_outbox import EVERY, WriteOutbox
 from topicast.topics.wire.messages.reports import Write
 
 Note = Callable[[bytes, Write], None]  # of a driver
@@ -13,7 +13,7 @@ def _no_thread(_is_over: Callable[[], bool], _timeout_s: float) -> None:
     raise AssertionError("no thread of this process waits")
 
 
-class SimulatedOutbox(Outbox):
+class SimulatedOutbox(WriteOutbox):
     """Calls ``noted`` with each write that begins or ends."""
 
     def __init__(self, *, driver: bytes, noted: Note, wait: Wait = _no_thread) -> None:
@@ -32,5 +32,5 @@ class SimulatedOutbox(Outbox):
         super().end(write)
 
     def wait(self, number: int = EVERY, *, timeout_s: float) -> bool:
-        self._wait(lambda: bool(self.has_settled(number) or self.refusal), timeout_s)
+        self._wait(lambda: bool(self.has_finished(number) or self.refusal), timeout_s)
         return super().wait(number, timeout_s=0.0)

@@ -11,7 +11,7 @@ from typing import Any
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.catalogd import Catalogd
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.core import Settings
+from topicast.catalog.core import CatalogSettings
 from topicast.catalog.status import verdict
 from topicast.cli.operator import Operator
 from topicast.statestore.config import StatestoredConfig
@@ -61,7 +61,7 @@ class Running:
 class Followed(CatalogdConfig):
     """Settings of a catalogd that takes its store's names for the shop's, however long it runs."""
 
-    def core(self, metastore: str) -> Settings:
+    def core(self, metastore: str) -> CatalogSettings:
         return replace(super().core(metastore), reconcile_calls_per_s=0)
 
 

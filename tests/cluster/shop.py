@@ -20,7 +20,7 @@ def followed(metastore: Metastore) -> WindowState:
     events = metastore.events_after(0, events_max=ALL_EVENTS)
     last_id = metastore.current_event_id()
     known = tuple((event.id, event.digest) for event in events[-KNOWN_MAX:])
-    return WindowState(last_id=last_id, settled=last_id, known=known)
+    return WindowState(last_id=last_id, stable_id=last_id, known=known)
 
 
 NAMES = ("items", "orders", "people", "sales", "stock", "visits")

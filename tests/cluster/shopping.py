@@ -8,7 +8,7 @@ enough, and nothing happens between two calls unless ``pass_time`` lets it.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from topicast.catalog.core import Settings
+from topicast.catalog.core import CatalogSettings
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.model.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
@@ -47,7 +47,7 @@ class Shopping:
         start: bool = True,
         late: bool = False,
         mode: Mode = MODE_DEFAULT,
-        settings: Settings = SETTINGS,
+        settings: CatalogSettings = SETTINGS,
         **setup: object,
     ) -> None:
         """Build the processes.

@@ -65,7 +65,7 @@ class SimStore:
         self.place = commit.window
         self.mode_state = commit.mode_state or self.mode_state
         self.writes |= {(one.driver, one.number): one for one in commit.writes}
-        for key in commit.settled:
+        for key in commit.finished:
             self.writes.pop(key, None)
         self.leases = self.leases if commit.leases is None else commit.leases
         self.sweeps |= {one.table: one for one in commit.sweeps}

@@ -25,7 +25,7 @@ from topicast.topics.topic import (
     topic_ids,
 )
 
-PLACE = WindowState(last_id=7, settled=3, known=((5, bytes(16)),))
+PLACE = WindowState(last_id=7, stable_id=3, known=((5, bytes(16)),))
 TABLE, BLOCK = b"a\0t\0", b"a\0t\0\x01"
 Vector = tuple[int, list[int]]
 
@@ -211,7 +211,7 @@ def test_after_the_same_steps_both_hold_the_same(seed: int, tmp_path: Path) -> N
             floor = rng.randint(floor, version)
         for store in (simulated, real):
             store.commit(
-                Commit(transactions=(one,), window=WindowState(last_id=version, settled=0))
+                Commit(transactions=(one,), window=WindowState(last_id=version, stable_id=0))
             )
             store.delete_tombstones({0: floor})
             if version % 9 == 0:

@@ -80,7 +80,7 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
             "the metastore does not answer: "
         )
         assert stage.facts()["polls_failed"] > counts["polls_failed"]
-        assert stage.facts()["tables_withdrawn"] == counts["tables_withdrawn"]
+        assert stage.facts()["tables_turned_unreadable"] == counts["tables_turned_unreadable"]
         assert stage.held() == before
         relay.lead_to(own_hive.uri)
     stage.sees(rev)

@@ -202,7 +202,7 @@ class Raw:
             Write(number=number, state=WRITTEN, object=".".join(name))
             for number, name in enumerate(names, 1)
         )
-        report = Report(request=0, driver=bytes(16), metastore="", settled=0, writes=writes)
+        report = Report(request=0, driver=bytes(16), metastore="", finished=0, writes=writes)
         self.ask("service", report)
         for one in joined.topics:
             scan = Scan(request=0, epoch=epoch, topic=one.topic, version=one.version)

@@ -12,7 +12,7 @@ from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Change, Subscriber, Watch
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
@@ -87,7 +87,7 @@ def test_written_tables_are_notified_through_kills_and_once_each(
 def test_what_one_subscriber_could_not_report_the_next_one_does(
     hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
 ) -> None:
-    hub, outbox = daemons.hub_address, Outbox(driver=b"spark driver, 16", metastore=hive.uri)
+    hub, outbox = daemons.hub_address, WriteOutbox(driver=b"spark driver, 16", metastore=hive.uri)
     with writer_reader_and_watch(hub, hive.uri, "reports.*") as (_writer, _reader, watch):
         take = received(watch)
         take().clear()

@@ -24,7 +24,7 @@ from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.errors import NoSuchObject
-from topicast.topics.replica_set import Account, ReplicaSet
+from topicast.topics.replica_set import ReplicaSet, TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
 from topicast.topics.wire.messages.catalog import Claimed, Pulled
 from topicast.topics.wire.messages.data import Chunk, Delta
@@ -44,8 +44,8 @@ class RaisesFirst(Planner):
 
 
 class AdmitsAnything(Budget):
-    def fits(self, account: Account, growth: int) -> bool:
-        return not self.held(account) or super().fits(account, growth)
+    def fits(self, topic_level: TopicLevel, growth: int) -> bool:
+        return not self.held(topic_level) or super().fits(topic_level, growth)
 
 
 class HasRoomForAnything(ResidentSet):
@@ -55,7 +55,7 @@ class HasRoomForAnything(ResidentSet):
 
 
 class HoldsAnything(Budget):
-    def fits(self, account: Account, growth: int) -> bool:
+    def fits(self, topic_level: TopicLevel, growth: int) -> bool:
         return True
 
 
@@ -65,10 +65,10 @@ class GrantsCreditForAnything(ReplicaSet):
 
 
 class KeepsWhatARaiseReserved(ResidentSet):
-    def release(self, account: Account) -> None:
-        held = self.view.topics.get(account[0])
-        if account[1] != FULL or held is None or not held.pulled_only:
-            super().release(account)
+    def release(self, topic_level: TopicLevel) -> None:
+        held = self.view.topics.get(topic_level[0])
+        if topic_level[1] != FULL or held is None or not held.pulled_only:
+            super().release(topic_level)
 
 
 class EmptiesWhatOutgrew(TopicReplicas):

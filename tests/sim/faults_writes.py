@@ -10,7 +10,7 @@ from topicast.catalog.ingest.reports import Reports, is_path
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import OpenTransaction, VersionLog, WriteRow
-from topicast.subscriber.engine.write_outbox import Outbox, WriteSender
+from topicast.subscriber.engine.write_outbox import WriteOutbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import group_of, parse_table_name
 from topicast.topics.topic import Entry
@@ -110,7 +110,7 @@ class DiscardsWhatWaits(WriteSender):
         super().retry_now()
 
 
-class EndsWithItsBeginning(Outbox):
+class EndsWithItsBeginning(WriteOutbox):
     """The answer about an intent counts for the end of it that waits meanwhile."""
 
     def __init__(self, **settings: Any) -> None:

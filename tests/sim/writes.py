@@ -103,7 +103,7 @@ class Written:
             if verdict.code:
                 self._missed(key, verdict)
             elif self._known[key].answered:
-                continue  # it is reported late, and may be settled
+                continue  # it is reported late, and may be finished
             elif key not in store.writes and self._may_be_over(key, verdict):
                 continue
             elif key not in store.writes or verdict.version > store.versions[verdict.topic]:

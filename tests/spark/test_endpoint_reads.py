@@ -13,7 +13,7 @@ import pytest
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_write
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.tests.spark.jvm.shells import agent_of
 from topicast.tests.spark.test_planning import (
     DAYS,
@@ -57,7 +57,7 @@ def test_partition_that_a_reported_write_has_made_is_read_before_the_log_is(
     """The endpoint has the table as it was before, until the log is read."""
     query = "SELECT count(*) FROM second.days WHERE ds >= '2026-'"
     planned.holds(query)
-    outbox = Outbox(driver=b"makes a partition"[:16], metastore=planned.log.uri)
+    outbox = WriteOutbox(driver=b"makes a partition"[:16], metastore=planned.log.uri)
     with Subscriber(planned.daemons.hub_address, outbox=outbox) as another:
         another.sync(WAIT_S)
         with late_log(planned):

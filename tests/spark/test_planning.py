@@ -19,7 +19,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_statement
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.tests.hive.releases import client_settings
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import connect
@@ -215,7 +215,7 @@ def test_statement_that_another_driver_reports_is_seen_before_the_metastores_log
     planned: Planned,
 ) -> None:
     create(planned, "announced")
-    outbox = Outbox(driver=b"announces" + bytes(7), metastore=planned.log.uri)
+    outbox = WriteOutbox(driver=b"announces" + bytes(7), metastore=planned.log.uri)
     with Subscriber(planned.daemons.hub_address, outbox=outbox) as another:
         lists = "[one.name for one in spark.catalog.listTables('announced')]"
         planned.holds("SELECT * FROM announced.hive", "SELECT * FROM announced.days")

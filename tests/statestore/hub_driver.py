@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from topicast.statestore.effects import Admit, Answered, Broadcast
-from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
+from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, TurnEnd
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.tests.strategies import value
@@ -255,7 +255,7 @@ class HubDriver:
 
     def tick(self, after_s: float = 0.0) -> list[Message]:
         self.now += after_s
-        return self.handle(Tick(int(self.now * 1e6)))
+        return self.handle(TurnEnd(int(self.now * 1e6)))
 
     def pass_time(self, seconds: float) -> list[Message]:
         """Tick in steps that no liveness takes for a stall."""

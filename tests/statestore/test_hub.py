@@ -7,7 +7,7 @@ import pytest
 
 from topicast.statestore.hub import SIZES_EVERY, MessageReceived, Undecodable
 from topicast.statestore.membership import KEPT_S
-from topicast.statestore.status import LOST_SHOWN_S, Counts, HubStatus, answer, verdict
+from topicast.statestore.status import LOST_SHOWN_S, HubCounts, HubStatus, answer, verdict
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
@@ -75,7 +75,7 @@ REFUSAL = Refused(request=3, code="X", message="", retry_ms=0)
 
 def picture(driver: HubDriver) -> HubStatus:
     """Return the status of a hub without its counters."""
-    return replace(driver.status, counts=Counts())
+    return replace(driver.status, counts=HubCounts())
 
 
 def member(driver: HubDriver, role: str = "reader") -> SubscriberStatus:

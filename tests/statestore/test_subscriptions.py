@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.statestore.hub import Subscription, Subscriptions
-from topicast.statestore.status import Counts
+from topicast.statestore.hub import DataSubscriptions, Subscription
+from topicast.statestore.status import HubCounts
 from topicast.tests.statestore.hub_driver import seeded
 from topicast.topics.policy import Policy
 from topicast.topics.topic import (
@@ -38,17 +38,17 @@ def nobody(_topic: int, _level: int) -> int:
 
 
 @pytest.fixture
-def counts() -> Counts:
-    return Counts()
+def counts() -> HubCounts:
+    return HubCounts()
 
 
 @pytest.fixture
-def subscriptions(counts: Counts) -> Subscriptions:
-    return Subscriptions(counts, nobody)
+def subscriptions(counts: HubCounts) -> DataSubscriptions:
+    return DataSubscriptions(counts, nobody)
 
 
 def test_set_at_minimal_is_a_subscription_to_each_of_its_topics(
-    subscriptions: Subscriptions, counts: Counts
+    subscriptions: DataSubscriptions, counts: HubCounts
 ) -> None:
     """P-SUB-5."""
     some = set_prefix([1, 3], MINIMAL)
@@ -56,12 +56,12 @@ def test_set_at_minimal_is_a_subscription_to_each_of_its_topics(
     assert [subscriptions.has_minimal(topic) for topic in range(4)] == [False, True, False, True]
     assert subscriptions.take(ENDS + some) is None
     assert not any(map(subscriptions.has_minimal, range(4)))
-    assert counts == Counts()
+    assert counts == HubCounts()
 
 
 @pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
 def test_topic_has_minimal_from_its_first_subscriber_to_its_last(
-    subscriptions: Subscriptions, counts: Counts, topic: int
+    subscriptions: DataSubscriptions, counts: HubCounts, topic: int
 ) -> None:
     """P-DATA-2: only while there is a subscriber."""
     for _ in range(2):
@@ -70,28 +70,28 @@ def test_topic_has_minimal_from_its_first_subscriber_to_its_last(
     assert subscriptions.take(ENDS + prefix(topic, MINIMAL)) is None
     assert not subscriptions.has_minimal(topic)
     subscriptions.take(ENDS + prefix(topic, MINIMAL))
-    assert counts == Counts()
+    assert counts == HubCounts()
 
 
 @pytest.mark.parametrize("prefixed", [prefix(1, FULL), prefix(NAMESPACE, FULL), HEARTBEAT_PREFIX])
 def test_prefix_that_is_sent_in_any_case_is_not_recorded(
-    subscriptions: Subscriptions, counts: Counts, prefixed: bytes
+    subscriptions: DataSubscriptions, counts: HubCounts, prefixed: bytes
 ) -> None:
     for first in (BEGINS, ENDS):
         assert subscriptions.take(first + prefixed) is None
         assert not any(map(subscriptions.has_minimal, TOPICS))
-    assert counts == Counts()
+    assert counts == HubCounts()
 
 
 def test_barrier_is_answered_by_exactly_its_bytes_whenever_it_begins(
-    subscriptions: Subscriptions, counts: Counts
+    subscriptions: DataSubscriptions, counts: HubCounts
 ) -> None:
     """P-SUB-2."""
     prefixed = barrier_prefix(NONCE)
     assert subscriptions.take(BEGINS + prefixed) == prefixed
     assert subscriptions.take(BEGINS + prefixed) == prefixed
     assert subscriptions.take(ENDS + prefixed) is None
-    assert counts == Counts(barriers=2)
+    assert counts == HubCounts(barriers=2)
 
 
 ODD = [
@@ -115,12 +115,12 @@ ODD = [
 
 @pytest.mark.parametrize("prefixed", ODD, ids=bytes.hex)
 def test_odd_subscription_is_counted_and_changes_nothing(
-    subscriptions: Subscriptions, counts: Counts, prefixed: bytes
+    subscriptions: DataSubscriptions, counts: HubCounts, prefixed: bytes
 ) -> None:
     """P-SUB-2, P-VER-2: also half a nonce, and a first byte that is not the protocol's version."""
     assert subscriptions.take(BEGINS + prefixed) is None
     assert not any(map(subscriptions.has_minimal, TOPICS))
-    assert counts == Counts(subscriptions_invalid=1)
+    assert counts == HubCounts(subscriptions_invalid=1)
 
 
 @given(st.lists(st.binary(max_size=256)))
@@ -128,7 +128,7 @@ def test_whatever_strangers_subscribe_to_is_held_for_existing_topics_only(
     frames: list[bytes],
 ) -> None:
     """P-BAD-1."""
-    subscriptions = Subscriptions(Counts(), nobody)
+    subscriptions = DataSubscriptions(HubCounts(), nobody)
     for frame in frames:
         barrier = subscriptions.take(frame)
         assert barrier is None or frame == BEGINS + barrier

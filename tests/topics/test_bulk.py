@@ -18,8 +18,8 @@ from topicast.topics.bulk import (
     STREAMS_MAX,
     STREAMS_PER_PEER_MAX,
     Part,
-    Send,
     Sender,
+    SendTo,
     chunk_cost,
     chunks,
     pulled_cost,
@@ -81,7 +81,7 @@ def parts(*costs: int) -> Iterator[Part]:
     return iter([(cost, Bye(reason="")) for cost in costs])
 
 
-def peers(sends: tuple[Send, ...]) -> bytes:
+def peers(sends: tuple[SendTo, ...]) -> bytes:
     return b"".join(send.peer for send in sends)
 
 

@@ -26,9 +26,9 @@ from topicast.topics.replica_set import (
     CANCELLED_MAX,
     PATIENCE_S_MAX,
     Abandoned,
-    Account,
     ReplicaSet,
     Step,
+    TopicLevel,
 )
 from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages.connection import Refused
@@ -40,23 +40,23 @@ STEP = 100  # bytes: the smallest credit
 
 @dataclass
 class Reader:
-    """A session and limits that a test sets; nothing else is fenced, or expected."""
+    """A session and limits that a test sets; nothing else is confirmed, or expected."""
 
-    topics_fenced: set[int] = field(default_factory=set)
+    topics_confirmed: set[int] = field(default_factory=set)
     expected: dict[int, int] = field(default_factory=dict)
 
-    def fenced(self, account: Account) -> bool:
-        return account[0] in self.topics_fenced
+    def confirmed(self, topic_level: TopicLevel) -> bool:
+        return topic_level[0] in self.topics_confirmed
 
-    def expected_bytes(self, account: Account) -> int:
-        return self.expected.get(account[0], 0)
+    def expected_bytes(self, topic_level: TopicLevel) -> int:
+        return self.expected.get(topic_level[0], 0)
 
 
 def replicas(*topics: int, answer_s: float = 0.0, reader: Reader | None = None) -> ReplicaSet:
     """Return a set that follows ``topics`` at full; without ``reader`` there is no limit."""
     limits: dict[str, Any] = {"answer_s": lambda: answer_s}
     if reader is not None:
-        limits |= {"fenced": reader.fenced, "expected_bytes": reader.expected_bytes}
+        limits |= {"confirmed": reader.confirmed, "expected_bytes": reader.expected_bytes}
     made = ReplicaSet(next_id=count(1).__next__, credit_step=STEP, **limits)
     for topic in topics:
         made.follow(topic, FULL)
@@ -93,8 +93,8 @@ def part(topic: int, stream: int, version: int, **changed: object) -> Chunk:
     return replace(chunk(stream, 0, version, snapshot=True, topic=topic), **changed)  # type: ignore[arg-type]  # each names a field
 
 
-def topics_of(accounts: Iterable[Account]) -> list[int]:
-    return [topic for topic, _ in accounts]
+def topics_of(topic_levels: Iterable[TopicLevel]) -> list[int]:
+    return [topic for topic, _ in topic_levels]
 
 
 def test_one_request_is_opened_for_all_that_is_wanted_in_its_order() -> None:
@@ -127,11 +127,11 @@ def test_nothing_is_requested_before_its_deltas_are_sure_to_come(fact: Fact) -> 
     opened(one)
     if isinstance(fact, PeerAt):
         feed(one, 1, part(1, 1, 10), now=0.1)
-    reader.topics_fenced.clear()  # another connection
+    reader.topics_confirmed.clear()  # another connection
     one.lose_streams()
     assert feed(one, 1, fact, now=10.0) == []
     assert (one.wanted, one.deadline) == ((), None)
-    reader.topics_fenced.add(1)
+    reader.topics_confirmed.add(1)
     assert [type(step) for step in feed(one, 1, fact, now=10.0)] == [Want]
     assert one.wanted == ((1, FULL),)
 
@@ -149,13 +149,13 @@ def test_position_that_comes_in_a_catch_up_abandons_its_stream() -> None:
     assert not one.received(1, (1, MINIMAL), now=0.2)
 
 
-def test_what_is_due_first_is_nothing_any_more_once_it_is_not_fenced() -> None:
+def test_what_is_due_first_is_nothing_any_more_once_it_is_not_confirmed() -> None:
     """P-SUB-3."""
     reader = Reader({1})
     one = replicas(1, reader=reader)
     opened(one)
     assert one.deadline == SILENCE_S
-    reader.topics_fenced.clear()
+    reader.topics_confirmed.clear()
     assert one.deadline is None
 
 
@@ -285,7 +285,7 @@ def test_what_is_followed_no_more_is_neither_wanted_nor_served() -> None:
     opened(one)
     assert one.stop((1, FULL)) == ()
     assert one.stop((2, FULL)) == (1,), "nothing is left in the stream"
-    assert one.accounts() == ()
+    assert one.topic_levels() == ()
     assert feed(one, 1, part(1, 1, 10), now=0.1) == []
     one.follow(1, MINIMAL)
     one.check()

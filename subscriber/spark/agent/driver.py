@@ -19,7 +19,7 @@ from ....topics.objects.drivers import UNSUPPORTED
 from ...client.subscriber import Subscriber
 from ...config import bytes_of_budget
 from ...engine.introspection import Facts
-from ...engine.write_outbox import Outbox
+from ...engine.write_outbox import WriteOutbox
 from ..config import (
     PLANNING_SHARE,
     AttachArguments,
@@ -56,7 +56,7 @@ class _Parts:
 
     settings: SparkSettings
     application: Application
-    outbox: Outbox  # outlives the worker's subscribers, which send what is in it
+    outbox: WriteOutbox  # outlives the worker's subscribers, which send what is in it
     clients: ConnectSessions
     planning: Planning
     worker: Worker
@@ -214,7 +214,9 @@ class Driver:
             pid=self._pid,
             spark=self._spark,
         )
-        outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, probe=True)
+        outbox = WriteOutbox(
+            driver=secrets.token_bytes(16), metastore=settings.metastore, probe=True
+        )
         clients = ConnectSessions(self._sessions, guard=self._guard, accept=catalyst.accept)
         planning = self._planning(session, settings, catalyst.registry)
         return _Parts(
@@ -270,7 +272,7 @@ class Driver:
             self._parts.reporter.report_statement(table, named=named)
 
     def _subscriber(
-        self, settings: SparkSettings, application: Application, outbox: Outbox
+        self, settings: SparkSettings, application: Application, outbox: WriteOutbox
     ) -> Subscriber:
         """Return a subscriber that sends the outbox; it is not open yet."""
         return Subscriber(
@@ -283,7 +285,7 @@ class Driver:
             driver_facts=lambda: self._facts(application, outbox),
         )
 
-    def _facts(self, application: Application, outbox: Outbox) -> Facts:
+    def _facts(self, application: Application, outbox: WriteOutbox) -> Facts:
         """Return what operators see."""
         plans = self._parts.planning.facts(now=False) if self._parts is not None else None
         return facts_of(

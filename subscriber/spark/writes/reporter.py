@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ....topics.errors import UsageError
 from ...client.write_reports import WriteIntent, report_statement, report_write
-from ...engine.write_outbox import Outbox
+from ...engine.write_outbox import WriteOutbox
 from ..guard import Guard
 from ..refresh.control import Control
 from ..sessions import Sessions
@@ -90,7 +90,7 @@ class Reporter:
         self,
         sessions: Sessions,
         *,
-        outbox: Outbox,
+        outbox: WriteOutbox,
         guard: Guard,
         control: Control,
         metastore_of: Callable[[Any], ReportedMetastore],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from topicast.catalog.history.history_thread import ReadStore
-from topicast.catalog.history.scans import Page, Versions
+from topicast.catalog.history.scans import ScanPage, Versions
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, answering, commit, opened, read, transaction
 from topicast.tests.strategies import value
@@ -38,7 +38,7 @@ class Scanning:
         return answer
 
     def page(self, scan: Scan, policy: Policy | None = None) -> Scanned | Refused:
-        answer = self.answer(read(Page(scan), scan.request, policy))
+        answer = self.answer(read(ScanPage(scan), scan.request, policy))
         assert not isinstance(answer, Inspected)
         assert answer.request == scan.request
         return answer

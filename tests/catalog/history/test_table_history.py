@@ -196,7 +196,7 @@ def test_partitions_that_come_and_go_with_their_table_s_content_have_not_changed
     held: Recorded,
 ) -> None:
     held.whole(struct(T, "ds"), parts("1", "2"), source=SOURCE_LOAD)
-    held.tables.withdraw(T, source=SOURCE_ORDERS)
+    held.tables.end_content(T, source=SOURCE_ORDERS)
     held.whole(struct(T, "ds"), parts("1", "2"))
     held.whole(struct(T, "ds"), None)
     held.whole(struct(T, "ds"), parts("1", "3"))

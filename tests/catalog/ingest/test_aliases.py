@@ -12,7 +12,7 @@ from topicast.catalog.model.commit import Commit
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.keys import client
-from topicast.topics.bulk import Send
+from topicast.topics.bulk import SendTo
 from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import group_of, table_of
 from topicast.topics.policy import Policy
@@ -95,7 +95,7 @@ def reported(
     core: Alone, wanted: str, *partitions: str, state: int = WRITTEN, sender: Client | None = None
 ) -> Callable[[], object]:
     write = Write(number=1, state=state, object=wanted, partitions=partitions)
-    report = Report(request=4, driver=bytes(16), metastore="", settled=0, writes=(write,))
+    report = Report(request=4, driver=bytes(16), metastore="", finished=0, writes=(write,))
     return lambda: core.ask(report, client=sender or client())
 
 
@@ -221,7 +221,7 @@ def test_sync_waits_until_the_locations_are_known(core: Alone) -> None:
     (synced,) = (
         at
         for at, effect in enumerate(core.effects)
-        if isinstance(effect, Send) and isinstance(effect.message, Synced)
+        if isinstance(effect, SendTo) and isinstance(effect.message, Synced)
     )
     assert len(commits) == 1
     assert commits[0] < synced

@@ -38,7 +38,7 @@ OLD_S = WINDOW_S + SETTLE_EVERY_S
 
 
 def settled_at(id_: int) -> EventWindow:
-    return EventWindow(WindowState(last_id=id_, settled=id_), now=0)
+    return EventWindow(WindowState(last_id=id_, stable_id=id_), now=0)
 
 
 def poll(window: EventWindow, log: list[RawEvent], now: float) -> list[RawEvent]:
@@ -148,7 +148,7 @@ def test_ids_beyond_the_end_of_an_answer_are_not_settled() -> None:
     while window.last_id < 3000:
         poll(window, log, 1.0)
     poll(window, log, 1.0 + OLD_S)
-    assert window.settled == POLL_EVENTS_MAX
+    assert window.stable_id == POLL_EVENTS_MAX
 
 
 def test_window_remembers_a_bounded_number_of_ids() -> None:
@@ -157,7 +157,7 @@ def test_window_remembers_a_bounded_number_of_ids() -> None:
     assert window.next_poll(1.0) == 0
     assert len(window.take(log, 1.0)[0]) == len(log)
     window.check()
-    assert window.settled == 499
+    assert window.stable_id == 499
 
 
 def test_events_of_the_last_ids_are_new_to_a_window_that_starts() -> None:
@@ -220,7 +220,7 @@ def test_events_after_a_stored_state_stay_known_and_are_new_after_a_restart() ->
 def test_state_that_an_older_catalogd_stored_is_read() -> None:
     digest = bytes(range(16))
     stored = struct.pack(">qqq16s", 7, 5, 6, digest)
-    assert unpack_state(stored) == WindowState(last_id=7, settled=5, known=((6, digest),))
+    assert unpack_state(stored) == WindowState(last_id=7, stable_id=5, known=((6, digest),))
 
 
 @given(
@@ -228,7 +228,7 @@ def test_state_that_an_older_catalogd_stored_is_read() -> None:
     | st.builds(
         WindowState,
         last_id=st.integers(0, 2**62),
-        settled=st.integers(0, 2**62),
+        stable_id=st.integers(0, 2**62),
         known=st.lists(st.tuples(st.integers(0, 2**62), st.binary(min_size=16, max_size=16))).map(
             tuple
         ),
@@ -324,7 +324,7 @@ def test_nothing_is_lost_while_real_writers_share_ids(
     host, _, port = hive.uri.removeprefix("thrift://").partition(":")
     reads = Hms(hive.uri, timeout_s=30)
     last_id = reads.current_event_id()
-    window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=time.monotonic())
+    window = EventWindow(WindowState(last_id=last_id, stable_id=last_id), now=time.monotonic())
 
     def write(number: int) -> None:
         with HMSClient(host=host, port=int(port)) as writes:

@@ -29,7 +29,7 @@ from topicast.catalog.ingest.needs import (
     Backlog,
     Need,
 )
-from topicast.catalog.ingest.results import CompleteLoad, PublishTables, Result, Withdraw
+from topicast.catalog.ingest.results import CompleteLoad, PublishTables, Result, Unreadable
 from topicast.catalog.ingest.sync_rules import SyncRules
 from topicast.catalog.metastore.port import (
     Dirty,
@@ -56,7 +56,7 @@ DATABASE = DirtyDatabase(db="d")
 Wanted = tuple[str, bool, bool, tuple[str, ...]]  # table, its object, all of it, partitions
 WHOLE_T: Wanted = ("t", True, True, ())
 LISTING: Wanted = ("t", False, True, ())
-WITHDRAWN = Withdraw(table=T, error="corrupt")
+UNREADABLE = Unreadable(table=T, error="corrupt")
 
 
 def changed(table: TableId, **more: bool) -> DirtyTable:
@@ -437,7 +437,7 @@ def test_pauses_grow_while_the_metastore_is_away(of_t: World) -> None:
     assert of_t.loader.deadline() == of_t.now + RETRY_S, "an answer ends it"
 
 
-def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
+def test_refused_read_is_tried_alone_then_its_table_is_unreadable() -> None:
     world = World(T, U)
     world.event(changed(T), changed(U))
     assert world.failed(world.read()) == ()
@@ -450,40 +450,40 @@ def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
         world.now += RETRY_S_MAX
         first = world.read()
     assert world.oldest == 1
-    assert world.failed(first) == (WITHDRAWN,)
+    assert world.failed(first) == (UNREADABLE,)
     assert world.oldest == NEVER, "no request waits for it any longer"
     world.now += RETRY_S_MAX
     assert wanted(world.read()) == [("t", True, False, ())], "its partitions afterwards"
 
 
 @pytest.fixture
-def withdrawn(of_t: World) -> World:
-    """A loader whose table ``t`` was refused until it was withdrawn."""
+def unreadable(of_t: World) -> World:
+    """A loader whose table ``t`` was refused until it was unreadable."""
     of_t.event(changed(T))
     for _ in range(REFUSED_TRIES_MAX + 2):
         results = of_t.failed(of_t.read())
         of_t.now += RETRY_S_MAX
-    assert results == (WITHDRAWN,)
+    assert results == (UNREADABLE,)
     return of_t
 
 
-def test_event_of_a_withdrawn_table_is_tried_at_once_and_no_sync_waits_for_it(
-    withdrawn: World,
+def test_event_of_a_unreadable_table_is_tried_at_once_and_no_sync_waits_for_it(
+    unreadable: World,
 ) -> None:
-    withdrawn.now -= RETRY_S_MAX
-    withdrawn.event(changed(T))
-    assert withdrawn.failed(withdrawn.read()) == (WITHDRAWN,), "requests of it are refused again"
-    assert withdrawn.oldest == NEVER
+    unreadable.now -= RETRY_S_MAX
+    unreadable.event(changed(T))
+    assert unreadable.failed(unreadable.read()) == (UNREADABLE,), "requests of it are refused again"
+    assert unreadable.oldest == NEVER
 
 
-def test_withdrawn_table_is_tried_for_ever(withdrawn: World) -> None:
+def test_unreadable_table_is_tried_for_ever(unreadable: World) -> None:
     for _ in range(1100):
-        withdrawn.failed(withdrawn.read())
-        withdrawn.now += RETRY_S_MAX
-    assert tables_of(withdrawn.read_and_poll()) == ["t"]
+        unreadable.failed(unreadable.read())
+        unreadable.now += RETRY_S_MAX
+    assert tables_of(unreadable.read_and_poll()) == ["t"]
 
 
-def test_unreadable_database_is_never_withdrawn(world: World) -> None:
+def test_unreadable_database_is_never_unreadable(world: World) -> None:
     world.event(DATABASE)
     for _ in range(REFUSED_TRIES_MAX + 2):
         assert world.failed(world.read()) == ()
@@ -860,8 +860,8 @@ def test_partitions_that_changed_before_a_load_began_are_read_by_it(world: World
 # -- a selection that somebody waits for
 
 
-def settled(world: World, selector: Selector) -> bool:
-    found = world.loader.has_settled(T, selector, (Column("ds", "string", ""),))
+def confirmed(world: World, selector: Selector) -> bool:
+    found = world.loader.has_confirmed(T, selector, (Column("ds", "string", ""),))
     world.loader.check()
     return found
 
@@ -874,50 +874,50 @@ def test_selected_partitions_are_read_alone_and_first_and_settled_by_a_poll() ->
     world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
     selector = by_filter("ds in ('00007', '02500', 'none')")
     world.read_and_write()
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     read = world.read()
     assert wanted(read) == chunk_of("ds=02500"), "the other was read"
     assert slices_of(world.done(read)) == [(["ds=02500"], ())]
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     assert world.loader.wants_poll
     world.poll()
-    assert settled(world, selector)
+    assert confirmed(world, selector)
     assert world.loader.progress(T) == (PARTITIONS_PER_READ_MAX + 1, 3 * PARTITIONS_PER_READ_MAX)
 
 
-def test_selection_is_settled_again_once_what_changed_of_it_is_read() -> None:
+def test_selection_is_confirmed_again_once_what_changed_of_it_is_read() -> None:
     world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
     selector = by_names(["ds=02500", "ds=new"])
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     world.done(world.read())
     world.poll()
-    assert settled(world, selector)
+    assert confirmed(world, selector)
     world.event(partitions(T, "ds=new"))
-    assert not settled(world, selector), "it was created meanwhile"
+    assert not confirmed(world, selector), "it was created meanwhile"
     rest = world.read_and_write()
     assert len(rest.requests[0].names) == PARTITIONS_PER_READ_MAX, "the others have their turn"
     assert wanted(world.read_and_write()) == chunk_of("ds=new")
     world.poll()
-    assert settled(world, selector)
+    assert confirmed(world, selector)
 
 
 def test_selection_that_changes_is_not_settled_between_its_read_and_the_poll() -> None:
     world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
     selector = by_names(["ds=02500", "ds=02600"])
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     world.done(world.read())
     world.poll(partitions(T, "ds=02500"))
-    assert not settled(world, selector), "the two are of different moments"
+    assert not confirmed(world, selector), "the two are of different moments"
 
 
 def test_selection_is_not_settled_while_the_table_itself_is_being_read() -> None:
     world = chunked("ds=1")
     selector = by_names(["ds=1"])
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     world.done(world.read())
     world.event(changed(T))
     world.poll()
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     world.read_and_poll()
     assert not world.loader.is_loading(T), "and was complete then"
 
@@ -925,7 +925,7 @@ def test_selection_is_not_settled_while_the_table_itself_is_being_read() -> None
 def test_chunk_of_a_selection_is_read_again_when_the_metastore_is_back() -> None:
     world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
     selector = by_names(["ds=02500"])
-    assert not settled(world, selector)
+    assert not confirmed(world, selector)
     world.failed(world.read(), away=True)
     world.now += RETRY_S
     seen = []
@@ -933,7 +933,7 @@ def test_chunk_of_a_selection_is_read_again_when_the_metastore_is_back() -> None
         seen += world.read_and_write().requests[0].names
     assert "ds=02500" in seen
     world.poll()
-    assert settled(world, selector)
+    assert confirmed(world, selector)
 
 
 def test_filter_is_tried_on_some_names_in_each_turn_and_the_next_turn_is_at_once() -> None:
@@ -942,30 +942,30 @@ def test_filter_is_tried_on_some_names_in_each_turn_and_the_next_turn_is_at_once
     world.reads()
     for _ in range(3):
         assert world.loader.deadline() != world.now
-        assert not settled(world, selector)
+        assert not confirmed(world, selector)
         assert world.loader.deadline() == world.now, "without a fact"
         world.reads()
     for _ in range(2):
-        assert not settled(world, selector)
+        assert not confirmed(world, selector)
         world.reads()
     assert world.loader.deadline() != world.now, "all names were tried"
 
 
-def test_more_selections_than_are_read_first_wait_until_one_of_them_is_settled() -> None:
+def test_more_selections_than_are_read_first_wait_until_one_of_them_is_confirmed() -> None:
     world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
     selectors = [by_names([day]) for day in days(SELECTIONS_MAX + 1)]
-    assert not any(settled(world, one) for one in selectors)
+    assert not any(confirmed(world, one) for one in selectors)
     assert len(world.read_and_write().requests[0].names) == SELECTIONS_MAX
     world.poll()
-    assert [settled(world, one) for one in selectors] == [True] * SELECTIONS_MAX + [False]
+    assert [confirmed(world, one) for one in selectors] == [True] * SELECTIONS_MAX + [False]
     world.read_and_write()
     world.poll()
-    assert settled(world, selectors[-1]), "it was among the rest that was read meanwhile"
+    assert confirmed(world, selectors[-1]), "it was among the rest that was read meanwhile"
 
 
 def test_filter_that_is_none_for_the_table_is_said_at_once() -> None:
     with pytest.raises(UsageError, match="hour is not a partition column"):
-        settled(chunked("ds=1"), by_filter("hour = 1"))
+        confirmed(chunked("ds=1"), by_filter("hour = 1"))
 
 
 def test_event_of_the_whole_table_ends_its_load() -> None:
@@ -1012,7 +1012,7 @@ def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about
     assert world.poll() == (CompleteLoad(table=T),)
 
 
-def test_table_whose_partitions_cannot_be_listed_is_withdrawn_and_tried_ever_more_slowly(
+def test_table_whose_partitions_cannot_be_listed_is_unreadable_and_tried_ever_more_slowly(
     world: World,
 ) -> None:
     world.loader.load(T, urgent=True)
@@ -1022,7 +1022,7 @@ def test_table_whose_partitions_cannot_be_listed_is_withdrawn_and_tried_ever_mor
         (result,) = world.poll()
         assert isinstance(result, PublishTables)
         world.loader.begin_chunked_load(T, None, refused=result.needs[T].refused)
-        assert world.failed(world.read()) == (WITHDRAWN,)
+        assert world.failed(world.read()) == (UNREADABLE,)
         assert world.reads() == ()
         deadline = world.loader.deadline()
         assert deadline is not None
@@ -1035,7 +1035,7 @@ def test_table_whose_partitions_cannot_be_listed_is_withdrawn_and_tried_ever_mor
 # -- what is written
 
 
-def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> None:
+def test_unreadable_table_is_a_stub_and_one_without_a_name_is_not_written() -> None:
     """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
     loader = Loader(turn=holding.turn, loaded=holding.tables.loaded)
@@ -1053,7 +1053,7 @@ def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> No
     whole = TableRead(thrift=struct(T, "ds"), partitions=parts("1"), names=("ds=1",), whole=True)
     publish(whole, Need(obj=True, whole=True, load=True))
     assert holding.names() == ["ds=1"]
-    assert materializer.apply([WITHDRAWN]) == (WITHDRAWN,)
+    assert materializer.apply([UNREADABLE]) == (UNREADABLE,)
     assert holding.entry().kind == STUB
     loader.load(T)
     publish(TableRead(), Need(1, obj=True, dropped=True))

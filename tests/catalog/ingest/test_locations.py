@@ -89,7 +89,7 @@ def test_path_finds_the_deepest_tables_above_it_and_every_table_below(
     assert current(holding).find(path) == expected
 
 
-def test_moved_dropped_and_withdrawn_tables_are_found_where_they_are() -> None:
+def test_moved_dropped_and_unreadable_tables_are_found_where_they_are() -> None:
     """Given a table that cannot be read any more, then it is taken to be where it was."""
     holding = Holding()
     for name in ("t", "u", "v"):
@@ -97,7 +97,7 @@ def test_moved_dropped_and_withdrawn_tables_are_found_where_they_are() -> None:
     locations = current(holding)
     located(holding, "t", "/w/b")
     holding.tables.drop(("d", "u"), source=SOURCE_EVENTS)
-    holding.tables.withdraw(("d", "v"), source=SOURCE_EVENTS)
+    holding.tables.end_content(("d", "v"), source=SOURCE_EVENTS)
     current(holding, locations)
     found = {path: locations.find(path) for path in ("/w/t", "/w/u", "/w/b", "/w/v")}
     assert found == {"/w/t": {}, "/w/u": {}, "/w/b": {("d", "t"): ()}, "/w/v": {("d", "v"): ()}}

@@ -41,7 +41,7 @@ class World:
         self.now = 100.0
         window = None
         if last_id is not None:
-            window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=self.now)
+            window = EventWindow(WindowState(last_id=last_id, stable_id=last_id), now=self.now)
         self.poller = Poller(window, turn=self.turn, interval_s=interval_s)
         self.number = 0
         for _ in range(
@@ -103,7 +103,7 @@ def test_first_check_begins_a_window_at_the_newest_event() -> None:
     world = World(None)
     assert world.check(current_id=7, uuid="one") is None
     assert (world.poller.watermark, world.poller.seq) == (7, 0)
-    assert world.poller.published == WindowState(last_id=7, settled=0, uuid="one")
+    assert world.poller.published == WindowState(last_id=7, stable_id=0, uuid="one")
     world.now += 1
     assert world.poller.silent_s() == 1
     assert world.poll(7) is not None
@@ -265,7 +265,7 @@ def test_lower_id_is_checked_and_then_of_another_metastore(world: World) -> None
     found = world.check(current_id=3)
     assert found is not None
     assert (found.same, found.why) == (False, "its newest event is 3, and 10 was read before")
-    assert world.poller.published == WindowState(last_id=10, settled=10)
+    assert world.poller.published == WindowState(last_id=10, stable_id=10)
 
 
 def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) -> None:
@@ -311,15 +311,15 @@ def test_watermark_follows_only_what_is_published(world: World) -> None:
 
 
 def test_state_of_a_batch_is_the_newest_of_its_number(world: World) -> None:
-    """Given a batch whose events are settled before it is published, both are kept as one."""
+    """Given a batch whose events are stable_id before it is published, both are kept as one."""
     world.poll(11)
     world.settle()
     world.poller.mark_published(1)
     assert world.poller.published is not None
-    assert world.poller.published.settled == 10
+    assert world.poller.published.stable_id == 10
     world.poller.mark_published(NEVER)
     digest = raw_event(11).digest
-    assert world.poller.published == WindowState(last_id=11, settled=11, known=((11, digest),))
+    assert world.poller.published == WindowState(last_id=11, stable_id=11, known=((11, digest),))
 
 
 def test_silence_gives_the_store_nothing_to_keep(world: World) -> None:
@@ -421,7 +421,7 @@ def test_event_that_fails_by_itself_is_passed_and_those_behind_it_are_read(world
     assert (passed.gap, passed.events, passed.passed) == ((11, 11), (), "bad")
     assert world.poller.window is not None
     assert (world.poller.window.last_id, world.poller.problem()) == (14, "")
-    assert world.poller.blind == ""
+    assert world.poller.source_problem == ""
     world.poller.mark_published(passed.seq)
     assert world.poller.watermark == 10, "until what it may have changed is read"
     world.poller.mark_published(NEVER)
@@ -434,7 +434,7 @@ def test_nothing_is_passed_while_no_event_is_sent_at_all(world: World, newest: i
     assert polls_in_vain(world, newest=newest) == []
     assert world.poller.window is not None
     assert world.poller.window.last_id == 10
-    assert world.poller.blind == f"{REFUSED}bad"
+    assert world.poller.source_problem == f"{REFUSED}bad"
     assert world.poller.lag_events == (0 if newest is None else 4)
 
 
@@ -474,9 +474,7 @@ def test_skipped_event_is_not_read_and_the_poll_that_may_hold_it_is_void(world: 
 @pytest.mark.parametrize(
     ("id_", "why"), [(10, "was read before: the next is 11"), (15, "the newest is 14")]
 )
-def test_event_that_is_settled_or_not_there_is_not_skipped(
-    world: World, id_: int, why: str
-) -> None:
+def test_event_that_is_stable_or_not_there_is_not_skipped(world: World, id_: int, why: str) -> None:
     told_of_four(world)
     with pytest.raises(UsageError, match=why):
         world.poller.skip(id_)

@@ -51,10 +51,10 @@ class World:
         )
 
     def report(
-        self, *writes: Write, driver: bytes = DRIVER, settled: int = 0
+        self, *writes: Write, driver: bytes = DRIVER, finished: int = 0
     ) -> tuple[WriteOutcome, ...]:
         report = Report(
-            request=1, driver=driver, metastore="", settled=settled, writes=tuple(writes)
+            request=1, driver=driver, metastore="", finished=finished, writes=tuple(writes)
         )
         while not self.reports.locations.catch_up():
             pass
@@ -144,7 +144,7 @@ def test_statement_about_what_is_not_known_waits_for_no_poll(
 ) -> None:
     """P-REPORT-10."""
     one = write(1, state, of)
-    report = Report(request=1, driver=DRIVER, metastore="", settled=0, writes=(one,))
+    report = Report(request=1, driver=DRIVER, metastore="", finished=0, writes=(one,))
     assert world.reports.knows(report)
     assert world.report(one) == (WriteOutcome(number=1, topic=0, version=0),)
     assert [transaction.topic for transaction in world.written()] == raised
@@ -232,16 +232,16 @@ def test_repeated_write_has_one_effect_also_after_a_restart(world: World) -> Non
 def test_settled_writes_are_discarded_here_and_in_the_store(world: World) -> None:
     world.report(write(1), write(2))
     world.reports.take()
-    world.report(write(3), settled=3)
+    world.report(write(3), finished=3)
     fresh, gone = world.reports.take()
     assert [row.number for row in fresh] == [3]
     assert gone == ((DRIVER, 1), (DRIVER, 2))
 
 
-def test_write_that_comes_late_has_no_second_effect_once_it_is_settled(world: World) -> None:
+def test_write_that_comes_late_has_no_second_effect_once_it_is_finished(world: World) -> None:
     """P-REPORT-2: repeated while the first answer was on its way."""
     world.report(write(1), write(2))
-    world.report(write(3, WRITTEN, "d.gone"), settled=3)
+    world.report(write(3, WRITTEN, "d.gone"), finished=3)
     world.written()
     late = world.report(write(1), write(2, INTENT))
     assert late == tuple(WriteOutcome(number=n, topic=0, version=0) for n in (1, 2))
@@ -348,7 +348,7 @@ def test_report_is_known_when_each_of_its_objects_is(world: World) -> None:
     world.report(write(9))
 
     def knows(*writes: Write) -> bool:
-        report = Report(request=1, driver=DRIVER, metastore="", settled=0, writes=writes)
+        report = Report(request=1, driver=DRIVER, metastore="", finished=0, writes=writes)
         return world.reports.knows(report)
 
     assert knows(write(1), write(2, INTENT, "d.none"), write(3, WRITTEN, "nodot"))
@@ -356,8 +356,8 @@ def test_report_is_known_when_each_of_its_objects_is(world: World) -> None:
     assert knows(replace(write(9), object="d.none")), "it is done already"
     assert knows(write(1, WRITTEN, "/w/d/t"))
     assert not knows(write(1, WRITTEN, "/w/x"))
-    world.report(write(9), settled=3)
-    assert knows(write(2, WRITTEN, "d.none")), "it is settled"
+    world.report(write(9), finished=3)
+    assert knows(write(2, WRITTEN, "d.none")), "it is finished"
     assert not knows(write(3, WRITTEN, "d.none"))
 
 
@@ -376,6 +376,6 @@ def test_reported_writes_are_kept_by_driver_and_number_until_they_are_settled(
     with opened(tmp_path, new_id=2) as store:
         assert list(store.load_writes()) == [intent, done, replace(done, number=9)]
         row = replace(intent, open=False)
-        store.commit(Commit(window=None, writes=(row,), settled=((driver, 8),)))
-        store.commit(Commit(window=None, settled=((driver, 9), (b"nobody", 1))))
+        store.commit(Commit(window=None, writes=(row,), finished=((driver, 8),)))
+        store.commit(Commit(window=None, finished=((driver, 9), (b"nobody", 1))))
         assert list(store.load_writes()) == [replace(intent, open=False)]

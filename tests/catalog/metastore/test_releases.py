@@ -73,7 +73,7 @@ def test_refused_events_are_reported_with_the_setting_that_refuses_them(tmp_path
         following(metastore.uri) as core,
     ):
         core.wait(REFUSED_S + 10)
-        problem = core.catalog.poller.blind
+        problem = core.catalog.poller.source_problem
         assert problem.startswith(REFUSED)
         assert "hive.metastore.event.db.notification.api.auth=false" in problem
         answer = core.answer_to(Sync(request=9), Refused, turns=4)

@@ -100,7 +100,7 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
     holding = Holding()
     holding.change(parts("1"))
     holding.whole(KEYED, {})
-    holding.tables.withdraw(T, source=SOURCE_EVENTS)
+    holding.tables.end_content(T, source=SOURCE_EVENTS)
     holding.written()
     holding.change(parts("1"))
     assert holding.written() == ()
@@ -197,7 +197,7 @@ def test_dropped_table_is_one_entry_and_comes_back_with_nothing(holding: Holding
     (entry,) = holding.one().entries
     assert (entry.key, entry.kind) == (table_key(*T), PREFIX)
     assert holding.tables.entry(T) is None
-    for gone in (holding.tables.drop, holding.tables.withdraw):
+    for gone in (holding.tables.drop, holding.tables.end_content):
         gone(T, source=SOURCE_EVENTS)
         assert holding.written() == (), "nothing more is held"
     holding.whole(KEYED, parts("5"), incarnation=2)
@@ -205,17 +205,17 @@ def test_dropped_table_is_one_entry_and_comes_back_with_nothing(holding: Holding
     assert holding.names() == ["ds=5", "ds=6"]
 
 
-def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -> None:
+def test_unreadable_table_is_a_stub_until_it_is_written_whole(holding: Holding) -> None:
     size = holding.entry().size
-    holding.tables.withdraw(T, source=SOURCE_EVENTS)
+    holding.tables.end_content(T, source=SOURCE_EVENTS)
     one = holding.one()
     assert [entry.kind for entry in one.entries] == [PREFIX, STUB]
     assert [(row.kind, row.before) for row in one.changes] == [("unloaded", 0)]
     assert (holding.entry().kind, holding.entry().size) == (STUB, size)
     assert holding.tables.value(T) is None
     assert not holding.tables.loaded(T)
-    holding.tables.withdraw(T, source=SOURCE_EVENTS)
-    assert holding.written() == (), "a stub cannot be withdrawn"
+    holding.tables.end_content(T, source=SOURCE_EVENTS)
+    assert holding.written() == (), "a stub cannot be unreadable"
     holding.whole(KEYED, parts("4"))
     assert holding.names() == ["ds=4"]
 
@@ -242,7 +242,7 @@ def test_what_fits_no_value_makes_its_table_a_stub(
     monkeypatch.setattr(values, "DOCUMENT_BYTES_MAX", 1 << 20)
     thrift = struct(T, "ds", comment=noise(struct_bytes)) if struct_bytes else None
     holding.change(partitions, thrift=thrift)
-    assert (holding.entry().kind, holding.tables.unfit) == (STUB, 1)
+    assert (holding.entry().kind, holding.tables.rejected) == (STUB, 1)
     holding.change(parts("4"))
     assert holding.names() == []
 
@@ -250,7 +250,7 @@ def test_what_fits_no_value_makes_its_table_a_stub(
 def test_value_that_no_frame_holds_is_held(holding: Holding) -> None:
     large = parts("3", comment=noise(2 * VALUE_BYTES_MAX + 9_000))
     holding.change(large, thrift=struct(T, "ds", comment=noise(3 * VALUE_BYTES_MAX)))
-    assert holding.tables.unfit == 0
+    assert holding.tables.rejected == 0
     assert holding.entry().size > VALUE_BYTES_MAX
     assert sum(entry.size > VALUE_BYTES_MAX for entry in holding.rows()) == 2
     holding.change(parts("4"))

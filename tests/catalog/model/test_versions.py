@@ -7,8 +7,8 @@ import pytest
 from topicast.catalog.model.group_leaves import GroupLeaves
 from topicast.catalog.model.lineage import (
     EPOCH_MAX,
+    PeerDecision,
     StartRecord,
-    Verdict,
     by_topic,
     judge,
 )
@@ -164,28 +164,28 @@ CURRENT = {0: 9, 1: 1, NAMESPACE: 4}
 @pytest.mark.parametrize(
     ("epoch", "start", "versions", "verdict"),
     [
-        (0, 0, {}, Verdict.OLD),
-        (EPOCH - 1, 99, {0: 10**6}, Verdict.OLD),
-        (EPOCH + 1, 33, {0: 1}, Verdict.AHEAD),
-        (EPOCH, 99, {0: 1}, Verdict.AHEAD),
-        (EPOCH, 0, {}, Verdict.AHEAD),
-        (EPOCH, 33, {0: 9, 1: 1, NAMESPACE: 4}, Verdict.ACCEPTED),
-        (EPOCH, 33, {}, Verdict.ACCEPTED),
-        (EPOCH, 33, {0: 10}, Verdict.AHEAD),
-        (EPOCH, 33, {0: 1, NAMESPACE: 5}, Verdict.AHEAD),
-        (EPOCH, 22, {0: 8, 1: 1, NAMESPACE: 3}, Verdict.ACCEPTED),
-        (EPOCH, 22, {0: 9}, Verdict.AHEAD),
-        (EPOCH, 22, {NAMESPACE: 4}, Verdict.AHEAD),
-        (EPOCH, 11, {0: 5, 1: 0, NAMESPACE: 3}, Verdict.ACCEPTED),
-        (EPOCH, 11, {0: 6}, Verdict.AHEAD),
-        (EPOCH, 11, {1: 1}, Verdict.AHEAD),
-        (EPOCH, 33, {7: 1}, Verdict.AHEAD),
-        (EPOCH, 33, {7: 0}, Verdict.ACCEPTED),
-        (EPOCH_MAX, 33, {}, Verdict.AHEAD),
+        (0, 0, {}, PeerDecision.OLD),
+        (EPOCH - 1, 99, {0: 10**6}, PeerDecision.OLD),
+        (EPOCH + 1, 33, {0: 1}, PeerDecision.AHEAD),
+        (EPOCH, 99, {0: 1}, PeerDecision.AHEAD),
+        (EPOCH, 0, {}, PeerDecision.AHEAD),
+        (EPOCH, 33, {0: 9, 1: 1, NAMESPACE: 4}, PeerDecision.ACCEPTED),
+        (EPOCH, 33, {}, PeerDecision.ACCEPTED),
+        (EPOCH, 33, {0: 10}, PeerDecision.AHEAD),
+        (EPOCH, 33, {0: 1, NAMESPACE: 5}, PeerDecision.AHEAD),
+        (EPOCH, 22, {0: 8, 1: 1, NAMESPACE: 3}, PeerDecision.ACCEPTED),
+        (EPOCH, 22, {0: 9}, PeerDecision.AHEAD),
+        (EPOCH, 22, {NAMESPACE: 4}, PeerDecision.AHEAD),
+        (EPOCH, 11, {0: 5, 1: 0, NAMESPACE: 3}, PeerDecision.ACCEPTED),
+        (EPOCH, 11, {0: 6}, PeerDecision.AHEAD),
+        (EPOCH, 11, {1: 1}, PeerDecision.AHEAD),
+        (EPOCH, 33, {7: 1}, PeerDecision.AHEAD),
+        (EPOCH, 33, {7: 0}, PeerDecision.ACCEPTED),
+        (EPOCH_MAX, 33, {}, PeerDecision.AHEAD),
     ],
 )
 def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
-    epoch: int, start: int, versions: dict[int, int], verdict: Verdict
+    epoch: int, start: int, versions: dict[int, int], verdict: PeerDecision
 ) -> None:
     """P-START-2."""
     assert judge(STARTS, CURRENT, epoch=epoch, start=start, held=versions) is verdict

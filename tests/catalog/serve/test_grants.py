@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.serve.grants import GRANTS_PER_CLIENT_MAX, LEASE_S_MAX, Admit, Grants
+from topicast.catalog.serve.grants import GRANTS_PER_CLIENT_MAX, LEASE_S_MAX, AdmitGranted, Grants
 from topicast.tests.keys import client
 from topicast.topics.errors import UsageError
 from topicast.topics.keys.clients import Client, ClientRole, Clients
@@ -20,14 +20,14 @@ class World:
     """Grants in virtual time."""
 
     def __init__(self) -> None:
-        self.turn = Turn[Admit]()
+        self.turn = Turn[AdmitGranted]()
         self.grants = Grants(self.turn)
 
     def add(self, granter: Client, public: str, *, lease_s: int, now: float) -> int:
         self.turn.now = now
         return self.grants.add(granter, public, lease_s=lease_s)
 
-    def take(self, now: float) -> tuple[Admit, ...]:
+    def take(self, now: float) -> tuple[AdmitGranted, ...]:
         self.turn.now = now
         self.grants.send()
         return self.turn.end()

@@ -189,7 +189,7 @@ def test_table_that_does_not_exist_is_said_to_be_none(source: Answers) -> None:
 
 
 def test_stub_is_not_sent_as_if_it_were_the_table(source: Answers) -> None:
-    source.holding.tables.withdraw(T, source=SOURCE_EVENTS)
+    source.holding.tables.end_content(T, source=SOURCE_EVENTS)
     assert source.one(pull()).entries == ()
     assert source.holding.entry().kind != VALUE
 

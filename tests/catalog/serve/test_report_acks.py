@@ -21,7 +21,7 @@ def report(
     *of: str, request: int = 1, number: int = 1, state: int = WRITTEN, metastore: str = ""
 ) -> Report:
     writes = tuple(Write(number=number + n, state=state, object=one) for n, one in enumerate(of))
-    return Report(request=request, driver=DRIVER, metastore=metastore, settled=0, writes=writes)
+    return Report(request=request, driver=DRIVER, metastore=metastore, finished=0, writes=writes)
 
 
 def test_report_without_writes_is_answered_and_leaves_nothing(core: Alone) -> None:
@@ -159,7 +159,7 @@ def test_driver_that_reports_too_much_is_put_off_and_no_other(core: Alone) -> No
         request=9,
         driver=b"o" * 16,
         metastore="",
-        settled=0,
+        finished=0,
         writes=(Write(number=1, state=WRITTEN, object="d.t"),),
     )
     core.ask(other, peer=b"other")
@@ -177,7 +177,7 @@ def test_rates_are_remembered_of_the_drivers_that_reported_last(
     assert isinstance(flood(core, int(BURST), 1), Reported)
     assert isinstance(flood(core, int(BURST), 2), Refused)
     for number in range(2):
-        one = Report(request=1, driver=bytes([number]) * 16, metastore="", settled=0, writes=())
+        one = Report(request=1, driver=bytes([number]) * 16, metastore="", finished=0, writes=())
         core.ask(one, peer=bytes([number]))
     assert isinstance(flood(core, int(BURST), 3), Reported), "its rate has been evicted"
 

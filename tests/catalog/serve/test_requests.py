@@ -54,7 +54,7 @@ from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
 REFRESH = Order(request=4, sender="ann", order="refresh")
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
-REPORT = Report(request=4, driver=bytes(16), metastore="", settled=0, writes=())
+REPORT = Report(request=4, driver=bytes(16), metastore="", finished=0, writes=())
 LEASE = Lease(request=4, db="d", table="t", holder=bytes(16), owner="me", lease_s=9)
 
 
@@ -63,7 +63,7 @@ LEASE = Lease(request=4, db="d", table="t", holder=bytes(16), owner="me", lease_
     [
         PULL,
         Order(request=4, sender="ann", order="refresh", arguments=()),
-        Report(request=4, driver=bytes(16), metastore="", settled=0, writes=()),
+        Report(request=4, driver=bytes(16), metastore="", finished=0, writes=()),
         Validate(request=4, epoch=EPOCH_0, claims=()),
     ],
     ids=lambda early: type(early).__name__,

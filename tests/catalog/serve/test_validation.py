@@ -79,9 +79,9 @@ def test_what_cannot_be_confirmed_is_stale(found: Holding) -> None:
     assert topic.changed_at(table_key("d", "never")) == 0
 
 
-def test_nothing_is_confirmed_of_a_table_that_is_withdrawn(found: Holding) -> None:
+def test_nothing_is_confirmed_of_a_table_that_is_unreadable(found: Holding) -> None:
     """P-VALID-1."""
-    found.tables.withdraw(T, source=SOURCE_EVENTS)
+    found.tables.end_content(T, source=SOURCE_EVENTS)
     assert judged(found, claim(found, whole=True), claim(found, whole=False)) == (0, 1)
 
 

@@ -184,7 +184,9 @@ def test_what_the_metastore_says_is_not_repeated_in_a_refusal(core: Alone) -> No
 
 
 def report(core: Alone, *writes: Write) -> Message:
-    return answer(core, Report(request=4, driver=bytes(16), metastore="", settled=0, writes=writes))
+    return answer(
+        core, Report(request=4, driver=bytes(16), metastore="", finished=0, writes=writes)
+    )
 
 
 def write(number: int, of: str, state: int = WRITTEN) -> Write:

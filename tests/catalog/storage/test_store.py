@@ -263,7 +263,7 @@ while True:
                 source=0, at_us=10**15, changes=(ChangeRow(object="a.b", kind="data", before=0),),
             )
         )
-    window = WindowState(last_id=version, settled=version)
+    window = WindowState(last_id=version, stable_id=version)
     store.commit(Commit(transactions=tuple(commit), window=window))
     print(version, flush=True)
 """

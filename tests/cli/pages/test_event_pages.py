@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from topicast.catalog.event_status import rate
-from topicast.catalog.ingest.event_history import EventBatch, EventFacts, Slot, TableCost
+from topicast.catalog.ingest.event_history import EventBatch, EventFacts, TableCost, TimeSlot
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known
-from topicast.catalog.status import Status
+from topicast.catalog.status import CatalogStatus
 from topicast.catalog.storage.store import Store
 from topicast.cli.pages.event_pages import Ask, event_pages, events
 from topicast.cli.pages.figure import Bars
@@ -61,17 +61,17 @@ def facts(
     )
 
 
-def status(of: EventFacts, **changed: Any) -> Status:
+def status(of: EventFacts, **changed: Any) -> CatalogStatus:
     return replace(loaded().catalog.status(), events=of, **changed)
 
 
-def grid(of: Status, title: str = "", *, is_guarded: bool = True) -> Grid:
+def grid(of: CatalogStatus, title: str = "", *, is_guarded: bool = True) -> Grid:
     found = events(of, is_guarded=is_guarded)[title]
     assert isinstance(found, Grid)
     return found
 
 
-def summary(of: Status) -> dict[str, Any]:
+def summary(of: CatalogStatus) -> dict[str, Any]:
     return {str(name): value for name, value in grid(of).rows}
 
 
@@ -101,14 +101,19 @@ def test_times_of_batches_have_their_least_mean_median_and_percentile() -> None:
 
 
 def test_rates_are_of_the_last_minutes_or_of_less_after_a_start() -> None:
-    found = facts(slots=[Slot(900, 600, 0.1), Slot(980, 300, 0.1), Slot(999, 60, 0.1)])
+    found = facts(slots=[TimeSlot(900, 600, 0.1), TimeSlot(980, 300, 0.1), TimeSlot(999, 60, 0.1)])
     assert [rate(found, minutes) for minutes in (1, 5, 15)] == [1.0, 360 / 300, 360 / 900]
     assert rate(replace(found, up_s=120.0), 15) == 360 / 120
     assert rate(replace(found, up_s=0.0), 1) == 6.0
 
 
 def test_graphs_are_of_the_last_hour_by_minute() -> None:
-    slots = [Slot(600, 9, 9.0), Slot(1000 - 359, 4, 0.2), Slot(999, 1, 0.5), Slot(1000, 2, 0.1)]
+    slots = [
+        TimeSlot(600, 9, 9.0),
+        TimeSlot(1000 - 359, 4, 0.2),
+        TimeSlot(999, 1, 0.5),
+        TimeSlot(1000, 2, 0.1),
+    ]
     parts = events(status(facts(slots=slots)), is_guarded=True)
     counts, slowest = parts["The last hour"], parts["Slowest batches"]
     assert isinstance(counts, Bars)

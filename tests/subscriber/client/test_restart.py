@@ -12,7 +12,7 @@ from topicast.subscriber.client.subscriber import Reader
 from topicast.subscriber.config import settings_of
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import EngineLoop
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.subscriber.protocol.effects import Started
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.keys import user_keys
@@ -40,7 +40,7 @@ def opened(running: Served, **given: object) -> Iterator[tuple[Subscriber, Engin
         metastore=METASTORE,
         **given,  # type: ignore[arg-type]  # each test names its own
     )
-    outbox = Outbox(driver=os.urandom(16), metastore=METASTORE)
+    outbox = WriteOutbox(driver=os.urandom(16), metastore=METASTORE)
     core = Core(settings, new_id=lambda: os.urandom(16), outbox=outbox)
     own = user_keys(DRIVER).credential
     loop = EngineLoop(core, Link(own.pair), credential=own, clock=time.monotonic)

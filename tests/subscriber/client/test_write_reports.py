@@ -3,7 +3,7 @@
 import pytest
 
 from topicast.subscriber.client.write_reports import WriteIntent, object_name, report_write
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.topics.errors import UsageError
 from topicast.topics.wire.messages.reports import (
     ABANDONED,
@@ -15,11 +15,11 @@ from topicast.topics.wire.messages.reports import (
 )
 
 
-def outbox() -> Outbox:
-    return Outbox(driver=b"d" * 16, metastore="")
+def outbox() -> WriteOutbox:
+    return WriteOutbox(driver=b"d" * 16, metastore="")
 
 
-def only(of: Outbox) -> Write:
+def only(of: WriteOutbox) -> Write:
     report = of.next_report(now=0.0)
     assert report is not None
     (write,) = report.writes

@@ -76,7 +76,7 @@ def test_all_is_current_as_of_the_last_heartbeat_that_every_topic_agrees_with() 
 
 
 def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
-    shopping.reader.handle(effects.Undecodable(Connection.DATA, WireError("no message")))
+    shopping.reader.handle(effects.DroppedFrame(Connection.DATA, WireError("no message")))
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
     for connection, message in (
         (Connection.CONTROL, Dropped(request=1)),
@@ -94,9 +94,9 @@ def test_hub_of_another_version_is_named_with_both_versions_until_one_registers_
     shopping.lose("hub-0", "reader-0", Welcome)
     shopping.pass_time(1)
     error = VersionMismatch("1", "2")
-    shopping.reader.handle(effects.Undecodable(Connection.DATA, error))
+    shopping.reader.handle(effects.DroppedFrame(Connection.DATA, error))
     assert "version" not in shopping.reader.member.subscriptions.missing()
-    shopping.reader.handle(effects.Undecodable(Connection.CONTROL, error))
+    shopping.reader.handle(effects.DroppedFrame(Connection.CONTROL, error))
     said = "it does not speak our protocol: protocol version 2 offered, 1 spoken here"
     assert said in shopping.reader.member.subscriptions.missing()
     shopping.mend()

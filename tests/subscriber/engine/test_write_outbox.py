@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from topicast.subscriber.engine.write_outbox import RENEW_S, Outbox, WriteSender
+from topicast.subscriber.engine.write_outbox import RENEW_S, WriteOutbox, WriteSender
 from topicast.subscriber.protocol.effects import Effect
 from topicast.topics.errors import UsageError
 from topicast.topics.requests import RETRY_S
@@ -35,7 +35,7 @@ class Reports:
 
     def __init__(self, **limits: int) -> None:
         self.now = 100.0
-        self.outbox = Outbox(driver=DRIVER, metastore="thrift://hms:9083", **limits)
+        self.outbox = WriteOutbox(driver=DRIVER, metastore="thrift://hms:9083", **limits)
         self.ids = count(1)
         self.turn = Turn[Effect]()
         self.wakes = 0
@@ -97,13 +97,13 @@ def test_write_is_removed_once_it_is_acknowledged(reports: Reports) -> None:
     number = reports.wrote("d.t", "ds=1")
     assert reports.sender.deadline == 0.0
     report = reports.one()
-    assert (report.driver, report.metastore, report.settled) == (DRIVER, "thrift://hms:9083", 1)
+    assert (report.driver, report.metastore, report.finished) == (DRIVER, "thrift://hms:9083", 1)
     assert report.writes == (
         Write(number=number, state=WRITTEN, object="d.t", partitions=("ds=1",)),
     )
-    assert not reports.outbox.has_settled(number)
+    assert not reports.outbox.has_finished(number)
     reports.answer(report)
-    assert reports.outbox.has_settled(number)
+    assert reports.outbox.has_finished(number)
     assert reports.due(100.0) == []
     assert reports.sender.deadline is None
     assert reports.outbox.acknowledged == 1
@@ -127,7 +127,7 @@ def test_answer_to_nothing_is_ignored(reports: Reports) -> None:
     stranger = Reported(request=report.request + 1, epoch=1, start=1, outcomes=())
     reports.sender.on_reported(stranger)
     assert reports.outbox.pending == 1
-    reports.refuse(Report(request=99, driver=b"", metastore="", settled=0, writes=()), "METASTORE")
+    reports.refuse(Report(request=99, driver=b"", metastore="", finished=0, writes=()), "METASTORE")
     assert reports.outbox.refusal == ""
 
 
@@ -148,7 +148,7 @@ def test_intent_that_ends_before_it_is_reported_is_reported_as_it_ended(
 def test_intent_is_renewed_until_it_ends(reports: Reports) -> None:
     number = reports.begin("d.t", "ds=1")
     reports.answer(reports.one())
-    assert reports.outbox.has_settled(number)
+    assert reports.outbox.has_finished(number)
     assert reports.due(RENEW_S / 2) == []
     again = reports.one(RENEW_S / 2)
     assert states(again) == [(number, INTENT)]
@@ -169,7 +169,7 @@ def test_write_that_ends_while_its_intent_is_in_flight_is_reported_after_it(
     intent = reports.one()
     reports.end(number, WRITTEN, "d.t", "ds=2")
     reports.answer(intent)
-    assert not reports.outbox.has_settled(number)
+    assert not reports.outbox.has_finished(number)
     (ended,) = reports.one().writes
     assert (ended.state, ended.partitions) == (WRITTEN, ("ds=2",))
 
@@ -182,11 +182,11 @@ def test_second_end_changes_nothing(reports: Reports) -> None:
 
 def test_report_without_writes_names_the_next_number_as_settled() -> None:
     """P-REPORT-8: a probe, which asks only whether the metastore is the one that is followed."""
-    outbox = Outbox(driver=DRIVER, metastore="thrift://hms:9083", probe=True)
+    outbox = WriteOutbox(driver=DRIVER, metastore="thrift://hms:9083", probe=True)
     outbox.attach(lambda: None)
     probe = outbox.next_report(now=0.0)
     assert probe is not None
-    assert (probe.request, probe.settled, probe.writes) == (0, 1, ())
+    assert (probe.request, probe.finished, probe.writes) == (0, 1, ())
 
 
 def test_settled_number_is_below_every_write_that_may_be_reported_again(reports: Reports) -> None:
@@ -195,12 +195,12 @@ def test_settled_number_is_below_every_write_that_may_be_reported_again(reports:
     reports.answer(reports.one())
     reports.wrote("d.v")
     report = reports.one()
-    assert report.settled == first
+    assert report.finished == first
     reports.answer(report)
     reports.end(first, ABANDONED)
     reports.answer(reports.one())
     reports.wrote("d.w")
-    assert reports.one().settled == 4
+    assert reports.one().finished == 4
 
 
 def test_write_of_an_unknown_object_is_not_reported_again(reports: Reports) -> None:
@@ -239,7 +239,7 @@ def test_report_to_another_metastore_ends_all_reports(reports: Reports) -> None:
     reports.refuse(reports.one(), "METASTORE")
     reports.wrote("d.u")
     assert reports.outbox.refusal == "why"
-    assert reports.outbox.has_settled(number)
+    assert reports.outbox.has_finished(number)
     assert reports.due(1000.0) == []
     assert reports.sender.deadline is None
 
@@ -308,12 +308,12 @@ def test_writes_that_one_subscriber_did_not_deliver_are_delivered_by_the_next(
     reports.reconnect()
     report = reports.one()
     assert report.request != lost.request
-    assert (report.driver, report.settled) == (DRIVER, begun)
+    assert (report.driver, report.finished) == (DRIVER, begun)
     assert states(report) == [(2, WRITTEN), (3, WRITTEN)]
     reports.answer(lost)
-    assert not reports.outbox.has_settled(), "it is an answer to the subscriber before"
+    assert not reports.outbox.has_finished(), "it is an answer to the subscriber before"
     reports.answer(report)
-    assert reports.outbox.has_settled()
+    assert reports.outbox.has_finished()
     assert states(reports.one(RENEW_S)) == [(begun, INTENT)]
 
 
@@ -376,7 +376,7 @@ def test_outbox_that_is_closed_or_of_another_process_takes_no_write(
 
 
 def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
-    """P-REPORT-8: catalogd ignores a number below one that it takes for settled."""
+    """P-REPORT-8: catalogd ignores a number below one that it takes for finished."""
     reports = Reports(batch_max=10_000)
     writers = [
         threading.Thread(target=lambda: [reports.wrote("d.t") for _ in range(200)])
@@ -388,7 +388,7 @@ def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
     while any(writer.is_alive() for writer in writers) or reports.outbox.pending:
         for report in reports.due():
             numbers = [write.number for write in report.writes]
-            assert report.settled == numbers[0] == len(seen) + 1
+            assert report.finished == numbers[0] == len(seen) + 1
             seen += numbers
             reports.answer(report)
     assert seen == list(range(1, 801))

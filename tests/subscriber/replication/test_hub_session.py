@@ -1,4 +1,4 @@
-"""Barriers: subscriptions are fenced in turn, however fast more of them come."""
+"""Barriers: subscriptions are confirmed in turn, however fast more of them come."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from topicast.subscriber.protocol.effects import (
     Unsubscribe,
 )
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
-from topicast.topics.replica_set import Account
+from topicast.topics.replica_set import TopicLevel
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
 from topicast.topics.turn import Turn
 from topicast.topics.wire.header import (
@@ -73,7 +73,7 @@ class Session:
             next_id=ids.__next__,
             new_nonce=lambda: next(nonces).to_bytes(16, "big"),
         )
-        self.fenced = self.session.fenced
+        self.confirmed = self.session.confirmed
         self.tick(now=0.0)
         self.on_welcome(WELCOME, now=0.0)
         (self.first,) = self.wants(A, now=0.0)
@@ -98,14 +98,14 @@ class Session:
         self.session.join([])
         return self._turn.end()
 
-    def subscribe(self, accounts: Iterable[Account], *, now: float) -> Effects:
+    def subscribe(self, topic_levels: Iterable[TopicLevel], *, now: float) -> Effects:
         self._turn.now = now
-        self.session.subscribe(accounts)
+        self.session.subscribe(topic_levels)
         return self._turn.end()
 
-    def wants(self, *accounts: Account, now: float = 0.1) -> list[bytes]:
-        """Subscribe to ``accounts``; return the nonces of the barriers that are requested."""
-        return barriers(self.subscribe(accounts, now=now))
+    def wants(self, *topic_levels: TopicLevel, now: float = 0.1) -> list[bytes]:
+        """Subscribe to ``topic_levels``; return the nonces of the barriers that are requested."""
+        return barriers(self.subscribe(topic_levels, now=now))
 
     def repeats(self, *, now: float) -> Effects:
         """Return what is sent again, to a hub that is alive."""
@@ -120,10 +120,10 @@ class Session:
         self.session.on_barrier(nonce)
         return barriers(self._turn.end())
 
-    def all_fenced(self) -> set[Account]:
-        """Return those of A, B and C that are fenced."""
+    def all_confirmed(self) -> set[TopicLevel]:
+        """Return those of A, B and C that are confirmed."""
         self.session.check()
-        return set(filter(self.fenced, (A, B, C)))
+        return set(filter(self.confirmed, (A, B, C)))
 
 
 def barriers(effects: Effects) -> list[bytes]:
@@ -159,22 +159,22 @@ def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, comman
 
 
 def test_subscriptions_that_come_while_a_barrier_is_under_way_do_not_delay_it() -> None:
-    """P-SUB-2: each is fenced by the first barrier after it, and by no other nonce."""
+    """P-SUB-2: each is confirmed by the first barrier after it, and by no other nonce."""
     session = Session()
     assert session.receives(bytes(16)) == []
-    assert session.all_fenced() == set()
+    assert session.all_confirmed() == set()
     assert session.wants(A, B) == session.wants(A, B, C) == []
     (following,) = session.receives(session.first)
-    assert session.all_fenced() == {A}
+    assert session.all_confirmed() == {A}
     assert session.receives(following) == []
-    assert session.all_fenced() == {A, B, C}
+    assert session.all_confirmed() == {A, B, C}
 
 
 def test_subscription_that_is_dropped_before_its_barrier_needs_none() -> None:
     session = Session()
     assert session.wants(A, B) == session.wants(A) == []
     assert session.receives(session.first) == []
-    assert session.all_fenced() == {A}
+    assert session.all_confirmed() == {A}
     assert session.session.deadline > 0.3
 
 
@@ -190,10 +190,10 @@ def test_late_barrier_is_requested_again_after_growing_pauses_and_the_first_that
         sent += barriers(session.repeats(now=now))
     assert len(sent) == 6
     (following,) = session.receives(sent[1], now=now)
-    assert session.all_fenced() == {A}, "B was not subscribed to when the first was sent"
+    assert session.all_confirmed() == {A}, "B was not subscribed to when the first was sent"
     assert session.receives(sent[2], now=now) == []
     assert session.receives(following, now=now) == []
-    assert session.all_fenced() == {A, B}
+    assert session.all_confirmed() == {A, B}
 
 
 def test_barrier_that_never_comes_leaves_a_bounded_number_of_subscriptions() -> None:
@@ -207,7 +207,7 @@ def test_barrier_that_never_comes_leaves_a_bounded_number_of_subscriptions() -> 
         held -= {one.removeprefix(BARRIER_PREFIX) for one in ended}
         assert len(held) <= 8
     session.receives(max(held), now=now)
-    assert session.all_fenced() == {A}
+    assert session.all_confirmed() == {A}
 
 
 def test_hub_that_was_slow_is_sent_a_join_again_later() -> None:
@@ -238,10 +238,10 @@ def test_another_connection_begins_without_barriers() -> None:
     session.tick(now=50.0)  # the hub is silent, so there is another one
     session.on_welcome(WELCOME, now=50.0)
     assert session.receives(session.first, now=50.2) == []
-    assert session.all_fenced() == set()
+    assert session.all_confirmed() == set()
     (following,) = session.wants(A, B, now=50.3)
     assert session.receives(following, now=50.4) == []
-    assert session.all_fenced() == {A, B}
+    assert session.all_confirmed() == {A, B}
 
 
 MANY = [(topic, FULL) for topic in range(300)]
@@ -275,7 +275,7 @@ def test_topics_that_are_new_together_are_subscribed_to_in_sets() -> None:
     }
     (barrier,) = barriers(effects)
     assert session.receives(barrier) == []
-    assert all(map(session.fenced, wanted))
+    assert all(map(session.confirmed, wanted))
 
 
 def test_hub_is_notified_of_what_is_followed_no_more() -> None:

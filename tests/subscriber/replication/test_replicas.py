@@ -178,7 +178,7 @@ def full(*names: str) -> Shopping:
     return Shopping(late=True, mode=withholding(*names))
 
 
-def with_mates(*names: str) -> Shopping:
+def with_others(*names: str) -> Shopping:
     """Return a shopping at full, of one topic, with shop.log withheld, whose hub lags.
 
     Every table has a hundred partitions; ``names`` were read.
@@ -279,7 +279,7 @@ def test_withheld_tables_are_evicted_when_room_is_needed_and_a_stub_needs_none()
 
 def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -> None:
     """P-PULL-17: at full, too, a reply says which of its topic are as they were."""
-    shopping = with_mates("orders", "people")
+    shopping = with_others("orders", "people")
     shopping.reshape("shop.log", "id", "new")
     shopping.partitions("shop.log")
     assert [claim.table for claim in shopping.pulls()[-1].claims] == ["people", "orders"]
@@ -291,7 +291,7 @@ def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -
 
 def test_table_that_changed_beside_a_withheld_one_is_pulled_while_the_hub_lags() -> None:
     """P-PULL-6."""
-    shopping = with_mates("orders", "people")
+    shopping = with_others("orders", "people")
     shopping.reshape("shop.people", "id", "new")
     shopping.reshape("shop.log", "id", "new")
     shopping.partitions("shop.log")

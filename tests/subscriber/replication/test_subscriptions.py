@@ -330,7 +330,7 @@ def test_hub_that_stays_silent_is_greeted_less_and_less_often() -> None:
 
 
 def test_catch_up_under_way_is_requested_anew_of_the_restarted_hub() -> None:
-    """P-LIVE-3, P-LIVE-10, P-SUB-3: at once, for its subscriptions are fenced, and it joins."""
+    """P-LIVE-3, P-LIVE-10, P-SUB-3: at once, for its subscriptions are confirmed, and it joins."""
     shopping = behind(late())
     requests, joins = len(shopping.messages(CatchUp)), len(shopping.messages(Join))
     shopping.cluster.hubs[0].crash()

@@ -23,11 +23,11 @@ from topicast.tests.subscriber.store.cycles import TOPICS
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
-from topicast.topics.replica_set import Account
+from topicast.topics.replica_set import TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, Entry, table_topic
 
 
-def at(topic: int) -> Account:
+def at(topic: int) -> TopicLevel:
     return topic, FULL
 
 

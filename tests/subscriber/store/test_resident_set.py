@@ -485,12 +485,12 @@ def test_table_that_is_read_anew_counts_as_read_until_it_is_dropped() -> None:
 
 
 def test_topic_that_begins_anew_keeps_its_room_in_the_budget() -> None:
-    held, account = resident_set(50_000), (1, FULL)
+    held, topic_level = resident_set(50_000), (1, FULL)
     topic = full_topic_view()
     held.view.replace(1, topic)
     swaps, growth = prepare(topic, Published().rows("shop.sales"))
     held.view.install(topic, swaps, growth)
-    held.budget.hold(account, growth)
-    held.begin_snapshot(account, topic)
-    assert (held.budget.held(account), held.budget.committed(account)) == (0, growth)
+    held.budget.hold(topic_level, growth)
+    held.begin_snapshot(topic_level, topic)
+    assert (held.budget.held(topic_level), held.budget.committed(topic_level)) == (0, growth)
     held.check()

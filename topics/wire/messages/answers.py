@@ -313,7 +313,7 @@ class EventTexts(Inspected):
 
 
 class TopicVersion(NamedTuple):
-    """The committed version of a topic, and the oldest one that can be read."""
+    """The committed version of a topic, and the oldest that can be read."""
 
     epoch: U64
     topic: U16

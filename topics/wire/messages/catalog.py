@@ -54,7 +54,7 @@ class Pull(Message):
 
     ``selector``: a SelectorKind.
     ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
-    the first ones of a partition, "" means any. ``names_only``: the names of the selected
+    the first values of a partition, "" means any. ``names_only``: the names of the selected
     partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
     ``after``: the cursor of the answer to be continued. ``version`` not 0: only if nothing of the
     table has changed since this version of its topic, in ``epoch``. ``claims``: made in ``epoch``,

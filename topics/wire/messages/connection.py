@@ -72,9 +72,9 @@ class Welcome(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerKeys(Message):
-    """A hub to its members: its public keys and catalogd's, the current ones and the next.
+    """A hub to its members: its public keys and catalogd's, the current and the next.
 
-    After Welcome, and when one has changed. A next key is empty until it is drawn; catalogd's keys
+    After Welcome, and when a key has changed. A next key is empty until drawn; catalogd's keys
     are empty at a hub that knows no catalogd.
     """
 
@@ -107,7 +107,7 @@ class Bye(Message):
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive(Message):
-    """A reader's sign of life while it has nothing to report: every one has the same bytes."""
+    """A reader's sign of life while it has nothing to report: each has the same bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ class Question(Message, Generic[A]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStatus(Question[NamedFacts]):
-    """Request of a hub or of catalogd every fact about it that is one value."""
+    """Request of a hub or of catalogd every fact about it that is a single value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class ReadEventCosts(Question[EventCosts]):
 class ReadEventLog(Question[EventLines]):
     """Request of catalogd the events behind the number ``after``, up to the first that runs.
 
-    ``newest``: the last ones instead, which may run.
+    ``newest``: the last events instead, which may run.
     """
 
     after: U64 = 0
@@ -286,7 +286,7 @@ class ReadFiles(StoreRequest[FilePage]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSweeps(StoreRequest[SweepPage]):
-    """Request how far each table is swept, and what was found; ``behind`` (db.table): the last one.
+    """Request how far each table is swept, and what was found; ``behind``: the last ``db.table``.
 
     Empty: from the first.
     """

@@ -92,7 +92,7 @@ class Status(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFacts(Message):
-    """An attached driver to its hub, after Welcome and when one has changed: what it is and does.
+    """An attached driver to its hub, after Welcome and when they change: what it is and does.
 
     ``driver``: its id, of application, host and process. ``state``: one of ANNOUNCED_STATES;
     ``reason``: why. ``hubs``: how many it may go to; 0: not said. ``writer``: the id under which

@@ -41,13 +41,13 @@ class Report(Message):
     """A driver to catalogd: its writes. Repeated until it is answered.
 
     ``driver``: its registration. ``metastore``: the URIs that it uses, which tell whether catalogd
-    follows the same one. ``settled``: writes below this number are not reported again.
+    follows the same metastore. ``finished``: writes below this number are not reported again.
     """
 
     request: U64
     driver: Registration
     metastore: str
-    settled: U64
+    finished: U64
     writes: tuple[Write, ...]
 
 
@@ -65,7 +65,7 @@ class WriteOutcome:
     """The outcome of a write: done as of ``version`` of a topic, or ``code`` and why it is not.
 
     An intent that is recorded has version 0 and no code. ``code`` is a plain text on the wire: a
-    newer catalogd may send one that is not in WriteProblem.
+    newer catalogd may send a problem that is not in WriteProblem.
     """
 
     number: U64
@@ -112,7 +112,7 @@ class FileFacts:
 class Sweep(Message):
     """A client to catalogd: these are the files of a table, which I compared with ``revision``.
 
-    ``changed``: partitions whose data is another one than was known, without a report or an event;
+    ``changed``: partitions whose data is other than was known, without a report or an event;
     an empty name: any of them. ``overwritten``: files that were there may be gone. ``removed``:
     partitions of which nothing is to be known any more.
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh.control import Control
 from topicast.subscriber.spark.sessions import Sessions
@@ -42,7 +42,9 @@ class Made:
     def __init__(self) -> None:
         self.guard = Guard()
         self.control = Control()
-        self.outbox = Outbox(driver=b"d" * 16, metastore="thrift://m:1", probe=True, writes_max=2)
+        self.outbox = WriteOutbox(
+            driver=b"d" * 16, metastore="thrift://m:1", probe=True, writes_max=2
+        )
         self.session, sessions = Live(), Sessions()
         sessions.add(self.session)
         self.reporter = Reporter(
