@@ -43,7 +43,7 @@ from .needs import (
     Need,
     PendingEvents,
 )
-from .results import CompleteLoad, PublishTables, Result, Unreadable
+from .results import CompleteLoad, PublishTables, Result, TableUnreadable
 
 READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
@@ -638,6 +638,6 @@ class Loader:
         self._need(table, need)
         return (self._note_unreadable(table, fact.error),)
 
-    def _note_unreadable(self, table: TableId, error: str) -> Unreadable:
+    def _note_unreadable(self, table: TableId, error: str) -> TableUnreadable:
         self._errors[table] = error
-        return Unreadable(table=table, error=error)
+        return TableUnreadable(table=table, error=error)
