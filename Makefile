@@ -96,7 +96,7 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 	  $(BIN)/python -m pytest --timeout=600 tests/catalog/metastore/test_releases.py \
 	    tests/catalog/metastore/test_port.py tests/catalog/metastore/test_replaced.py \
 	    tests/integration/test_metastore_without_listener.py tests/catalog/metastore/test_reconciled.py \
-	    tests/integration/test_machine.py $(ARGS) || failed+=" $$version"; \
+	    tests/integration/test_machine.py tests/integration/test_large_event.py $(ARGS) || failed+=" $$version"; \
 	  case $$version in 4.[12]*) echo "Hive $$version: plans are not tried, Spark has no client for it"; continue;; esac; \
 	  CELLS=all TOPICAST_TEST_HIVE='$(CURDIR)/.venv/hive-'$$version \
 	  $(BIN)/python -m pytest tests/spark/test_planning.py -k have_the_same_answers $(ARGS) || failed+=" $$version"; \

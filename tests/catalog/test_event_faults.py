@@ -2,7 +2,7 @@
 
 Faults of the metastore and its log, and the test of each:
 
-    killed in the middle of a batch      tests/integration/test_metastore_faults.py
+    killed in the middle of an answer    tests/integration/test_metastore_faults.py
     it fails or hangs, sends rubbish     the same
     an event that it cannot send         test_core.py, catalog/metastore/test_damaged.py (real)
     events of ids that are lost          here; tests/sim/scenarios/events_lost_from_the_log.txt
@@ -13,7 +13,7 @@ Faults of the metastore and its log, and the test of each:
     times of events in no order          here
     more events than were asked for      here
     a message cut, mutated, a bomb       ingest/test_corpus.py
-    a message of 100 MB                  ingest/test_light.py, ingest/test_corpus.py
+    a message of 100 MB                  ingest/test_light.py; test_large_event.py (real)
     names that differ in case only       here
     schemas of 32,000 characters         here
     a view on a table that is dropped    here
