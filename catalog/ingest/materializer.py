@@ -19,7 +19,7 @@ from ..model.tables import Tables
 from .chunked_load import PublishPartitions
 from .loader import Loader
 from .needs import Need
-from .results import CompleteLoad, PublishTables, Result, Unreadable
+from .results import CompleteLoad, PublishTables, Result, TableUnreadable
 from .sync_rules import SyncRules
 
 
@@ -50,9 +50,9 @@ class Materializer:
         self._tables = tables
         self._loader = loader
 
-    def apply(self, results: Iterable[Result]) -> tuple[Unreadable, ...]:
+    def apply(self, results: Iterable[Result]) -> tuple[TableUnreadable, ...]:
         """Write ``results``; return those that withdrew a table."""
-        unreadable: tuple[Unreadable, ...] = ()
+        unreadable: tuple[TableUnreadable, ...] = ()
         for result in results:
             match result:
                 case PublishTables():
@@ -63,7 +63,7 @@ class Materializer:
                     self._tables.write_partitions(table, changes, source=SOURCE_LOAD)
                 case CompleteLoad(table=table):
                     self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
-                case Unreadable(table=table):
+                case TableUnreadable(table=table):
                     self._tables.end_content(table, source=SOURCE_EVENTS)
                     unreadable += (result,)
                 case _:

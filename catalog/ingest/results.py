@@ -25,11 +25,11 @@ class CompleteLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class TableUnreadable:
     """Result: the metastore cannot read this table; hold a stub of it, and go on trying."""
 
     table: TableId
     error: str
 
 
-Result = PublishTables | PublishPartitions | CompleteLoad | Unreadable
+Result = PublishTables | PublishPartitions | CompleteLoad | TableUnreadable

@@ -29,7 +29,7 @@ from topicast.catalog.ingest.needs import (
     Backlog,
     Need,
 )
-from topicast.catalog.ingest.results import CompleteLoad, PublishTables, Result, Unreadable
+from topicast.catalog.ingest.results import CompleteLoad, PublishTables, Result, TableUnreadable
 from topicast.catalog.ingest.sync_rules import SyncRules
 from topicast.catalog.metastore.port import (
     Dirty,
@@ -56,7 +56,7 @@ DATABASE = DirtyDatabase(db="d")
 Wanted = tuple[str, bool, bool, tuple[str, ...]]  # table, its object, all of it, partitions
 WHOLE_T: Wanted = ("t", True, True, ())
 LISTING: Wanted = ("t", False, True, ())
-UNREADABLE = Unreadable(table=T, error="corrupt")
+UNREADABLE = TableUnreadable(table=T, error="corrupt")
 
 
 def changed(table: TableId, **more: bool) -> DirtyTable:
