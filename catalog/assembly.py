@@ -18,8 +18,8 @@ from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig
 from .core import Catalog, CatalogSettings
-from .ingest.event_window import EventWindow
-from .ingest.read_threads import ReadThreads
+from .ingest.events.event_window import EventWindow
+from .ingest.loads.read_threads import ReadThreads
 from .metastore.addresses import Addresses
 from .metastore.calls import Calls
 from .metastore.hms import Hms

@@ -52,9 +52,9 @@ from .effects import (
 )
 from .follow.notes import Noted
 from .history.history_thread import HistoryRead, HistoryThread, ReadStore
-from .ingest.identity import Identify
-from .ingest.poller import Poll
-from .ingest.read_threads import Answer, ReadThreads
+from .ingest.events.identity import Identify
+from .ingest.events.poller import Poll
+from .ingest.loads.read_threads import Answer, ReadThreads
 from .metastore.calls import Calls
 from .metastore.port import ListNames, Read, ReadEvent, ReadFacts, ReadNames
 from .model.commit import Commit

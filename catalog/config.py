@@ -18,7 +18,7 @@ from ..topics.settings import (
 )
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, CatalogSettings
-from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
+from .ingest.loads.loader import READS_KEPT, READS_MAX_DEFAULT
 from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
 from .model.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 from .publish.unloading import UnloadSettings

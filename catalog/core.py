@@ -44,20 +44,20 @@ from .follow.name_listing import Lifecycle, NameListing
 from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
 from .history.history_thread import HistoryRead
-from .ingest.aliases import Aliases
-from .ingest.event_history import EventHistory
-from .ingest.event_log import EventLog
-from .ingest.event_processor import EventProcessor
-from .ingest.event_window import EventWindow
-from .ingest.identity import TABLES_MAX, Creations, Identified
-from .ingest.in_place import InPlace
-from .ingest.loader import READS_MAX_DEFAULT, Loader
-from .ingest.materializer import Materializer
-from .ingest.needs import NEVER
-from .ingest.poller import Poll, Polled, Poller, PollFailed
-from .ingest.reports import Reports
-from .ingest.results import CompleteLoad, PublishTables, Result
-from .ingest.sync_rules import SyncRules
+from .ingest.events.event_history import EventHistory
+from .ingest.events.event_log import EventLog
+from .ingest.events.event_processor import EventProcessor
+from .ingest.events.event_window import EventWindow
+from .ingest.events.identity import TABLES_MAX, Creations, Identified
+from .ingest.events.poller import Poll, Polled, Poller, PollFailed
+from .ingest.loads.in_place import InPlace
+from .ingest.loads.loader import READS_MAX_DEFAULT, Loader
+from .ingest.loads.materializer import Materializer
+from .ingest.loads.needs import NEVER
+from .ingest.loads.results import CompleteLoad, PublishTables, Result
+from .ingest.loads.sync_rules import SyncRules
+from .ingest.writes.aliases import Aliases
+from .ingest.writes.reports import Reports
 from .introspection import CatalogIntrospection
 from .metastore.port import (
     EventRead,

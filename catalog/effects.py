@@ -9,7 +9,7 @@ from ..topics.wire.messages.answers import HubFacts
 from ..topics.wire.messages.fields import Message
 from .follow.notes import Noted
 from .history.history_thread import HistoryRead, ReadStore
-from .ingest.read_threads import Answer, Order
+from .ingest.loads.read_threads import Answer, Order
 from .model.commit import Commit
 from .model.lineage import StartRecord
 from .model.versions import Transaction

@@ -8,8 +8,8 @@ from statistics import fmean, median
 from typing import Final
 
 from ..topics.wire.messages.fields import Cell
-from .ingest.event_history import SLOT_S, EventBatch, EventFacts
-from .ingest.event_processor import ProcessorFacts
+from .ingest.events.event_history import SLOT_S, EventBatch, EventFacts
+from .ingest.events.event_processor import ProcessorFacts
 from .reconcile.progress import ReconciliationFacts
 
 RATES_MIN: Final = (1, 5, 15)  # as the load averages of a machine

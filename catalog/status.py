@@ -38,9 +38,9 @@ from ..topics.wire.messages.questions import (
     ReadVerdict,
 )
 from .event_status import event_facts
-from .ingest.event_history import EventFacts
-from .ingest.event_processor import ProcessorFacts
-from .ingest.poller import EVENTS_OFF, PAUSED, UNPROVEN
+from .ingest.events.event_history import EventFacts
+from .ingest.events.event_processor import ProcessorFacts
+from .ingest.events.poller import EVENTS_OFF, PAUSED, UNPROVEN
 from .reconcile.progress import ReconciliationFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line

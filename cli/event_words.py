@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..catalog.event_status import RATES_MIN
-from ..catalog.ingest.event_processor import EventState
+from ..catalog.ingest.events.event_processor import EventState
 from ..catalog.reconcile.progress import STOPPED_S
 from ..topics.wire.messages.fields import Cell
 from . import changes

@@ -102,6 +102,7 @@ ONE_WAY = {
             "assembly",
         ),
     ),
+    "catalog/ingest": ("events", "loads", "writes"),
     "subscriber": (
         *("config", "arguments", "protocol", "store", "fetch", "replication"),
         *("placement", "engine", "client", "endpoint", "spark"),

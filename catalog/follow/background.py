@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from ...topics.objects.names import TableId
-from ..ingest.loader import Loader
+from ..ingest.loads.loader import Loader
 from ..model.modes import Mode
 from ..model.namespace import Namespace
 from ..model.tables import Tables

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ...topics.objects.names import TableId
 from ...topics.turn import Outbox
-from ..ingest.loader import Loader
-from ..ingest.poller import FOLLOWED_LATER, PAUSED, Poller
+from ..ingest.events.poller import FOLLOWED_LATER, PAUSED, Poller
+from ..ingest.loads.loader import Loader
 from ..metastore.port import DirtyDatabase, DirtyPartitions, DirtyTable
 from ..model.namespace import Namespace
 from ..reconcile.held import Difference

@@ -9,18 +9,18 @@ from typing import Final
 
 from ...topics.turn import Outbox
 from ...topics.wire.messages.data import SOURCE_EVENTS
-from ..ingest.actions import SKIPPED, STATISTICS, dirty_objects, is_known, named_objects
-from ..ingest.event_history import EventHistory
-from ..ingest.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
-from ..ingest.event_processor import EventProcessor
-from ..ingest.event_window import Gap
-from ..ingest.identity import Identified
-from ..ingest.in_place import InPlace
-from ..ingest.loader import Loader
-from ..ingest.poller import Batch, Polled, Poller, PollFailed
-from ..ingest.results import Result
-from ..ingest.sync_rules import Follow, SyncRules
-from ..ingest.transactions import Transactions
+from ..ingest.events.actions import SKIPPED, STATISTICS, dirty_objects, is_known, named_objects
+from ..ingest.events.event_history import EventHistory
+from ..ingest.events.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
+from ..ingest.events.event_processor import EventProcessor
+from ..ingest.events.event_window import Gap
+from ..ingest.events.identity import Identified
+from ..ingest.events.poller import Batch, Polled, Poller, PollFailed
+from ..ingest.events.transactions import Transactions
+from ..ingest.loads.in_place import InPlace
+from ..ingest.loads.loader import Loader
+from ..ingest.loads.results import Result
+from ..ingest.loads.sync_rules import Follow, SyncRules
 from ..metastore.port import (
     Dirty,
     DirtyDatabase,

@@ -11,10 +11,10 @@ from typing import Final
 from ...topics.objects.names import TableId
 from ...topics.turn import Outbox
 from ...topics.wire.messages.data import SOURCE_LOAD
-from ..ingest.event_window import Gap
-from ..ingest.loader import Loader
-from ..ingest.poller import Poller
-from ..ingest.sync_rules import SyncRules
+from ..ingest.events.event_window import Gap
+from ..ingest.events.poller import Poller
+from ..ingest.loads.loader import Loader
+from ..ingest.loads.sync_rules import SyncRules
 from ..metastore.port import DirtyDatabase, NamesFailed, NamesRead, ReadNames
 from ..model.namespace import Namespace
 from ..reconcile.reconciliation import Reconciliation

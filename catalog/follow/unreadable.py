@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.turn import Outbox
-from ..ingest.loader import Loader
+from ..ingest.loads.loader import Loader
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from .notes import Noted

@@ -22,7 +22,7 @@ from ...topics.comparison import (
 from ...topics.errors import WireError
 from ...topics.objects.names import TableId
 from ...topics.objects.values import COMPLETE
-from ..ingest.sync_rules import SyncRules
+from ..ingest.loads.sync_rules import SyncRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
 from ..model.decoded import read_struct
 from ..model.namespace import Namespace

@@ -21,8 +21,8 @@ from ...topics.backports import assert_never
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, table_name
 from ...topics.turn import Outbox
-from ..ingest.event_window import WINDOW_S
-from ..ingest.poller import LISTENER_SETTING
+from ..ingest.events.event_window import WINDOW_S
+from ..ingest.events.poller import LISTENER_SETTING
 from ..metastore.port import (
     LISTED_DATABASES_MAX,
     PARTITIONS_PER_CALL_MAX,

@@ -26,11 +26,11 @@ from ...topics.wire.messages.questions import Order, OrderKind
 from ...topics.wire.refusal import Refusal
 from ..follow.background import Background
 from ..follow.events import Events
-from ..ingest.actions import decode
-from ..ingest.event_log import EventLog
-from ..ingest.event_processor import EventProcessor
-from ..ingest.loader import Loader
-from ..ingest.poller import Poller
+from ..ingest.events.actions import decode
+from ..ingest.events.event_log import EventLog
+from ..ingest.events.event_processor import EventProcessor
+from ..ingest.events.poller import Poller
+from ..ingest.loads.loader import Loader
 from ..metastore.port import (
     Dirty,
     DirtyDatabase,

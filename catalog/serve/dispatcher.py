@@ -54,8 +54,8 @@ from ..follow.name_listing import NameListing
 from ..history.history_thread import HistoryRead, ReadStore
 from ..history.queries import StoreQuery, query_of
 from ..history.swept_files import SweptFiles, SweptTables
-from ..ingest.loader import Loader
-from ..ingest.poller import Poller
+from ..ingest.events.poller import Poller
+from ..ingest.loads.loader import Loader
 from ..metastore.port import FactsRead, ReadFacts
 from ..model.lineage import Epochs
 from ..model.namespace import Namespace

@@ -26,7 +26,7 @@ from ...topics.wire.messages.questions import (
     ReadStatistics,
 )
 from ...topics.wire.refusal import Refusal
-from ..ingest.poller import Poller
+from ..ingest.events.poller import Poller
 from ..metastore.port import FactsRead, ReadFacts
 from ..model.namespace import Namespace
 from .pending import FairQueue, RequestId

@@ -34,8 +34,8 @@ from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.refusal import Refusal, refuse
-from ..ingest.loader import Loader
-from ..ingest.poller import Poller
+from ..ingest.events.poller import Poller
+from ..ingest.loads.loader import Loader
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from .pending import FairQueue, PendingRequests, TableWaits

@@ -15,7 +15,7 @@ from ...topics.settings import metastore_hosts
 from ...topics.turn import Clock
 from ...topics.wire.messages.reports import Report, Reported
 from ...topics.wire.refusal import Refusal
-from ..ingest.reports import Reports
+from ..ingest.writes.reports import Reports
 from .pending import EventWaits, RequestId
 from .replies import Replies
 

@@ -97,7 +97,7 @@ class Store:
         self.num_topics = 0
         self.epoch = 0
         self.last_event_id: int | None = None
-        self.window = b""  # see ingest/poller
+        self.window = b""  # see ingest/events/poller
         self.mode_state = ""  # see model/modes
         self.start = 0  # the id of this start
         self.starts: tuple[StartRecord, ...] = ()  # of the epoch, oldest first, this one last

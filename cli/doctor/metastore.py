@@ -7,7 +7,7 @@ from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from ...catalog.ingest.poller import LISTENER_SETTING
+from ...catalog.ingest.events.poller import LISTENER_SETTING
 from ...catalog.metastore.addresses import Addresses
 from ...catalog.metastore.hive_site import MetastoreClient
 from ...catalog.metastore.port import untried

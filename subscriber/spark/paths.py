@@ -3,7 +3,7 @@
     viewfs://lake/w/t ──mount table──▶ hdfs://ns/warehouse/w/t ──name service──▶ hdfs://nn1:8020/…
 
 The metastore may have any of them as a table's location, and only drivers have the configuration.
-catalogd knows which schemes are one store, and default ports (catalog/ingest/locations).
+catalogd knows which schemes are one store, and default ports (catalog/ingest/writes/locations).
 """
 
 from collections.abc import Iterator, Mapping

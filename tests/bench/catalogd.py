@@ -17,10 +17,10 @@ from typing import Final
 from topicast.catalog import core
 from topicast.catalog.catalogd import SERVICE
 from topicast.catalog.effects import Fact, Requested
-from topicast.catalog.ingest.event_window import EventWindow
-from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.events.event_window import EventWindow
+from topicast.catalog.ingest.events.identity import Identify
+from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.loads.read_threads import perform
 from topicast.catalog.metastore.port import ListNames, Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.modes import MODE_DEFAULT, Mode

@@ -12,10 +12,10 @@ from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_top
 from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import Fact, Floors, Requested
 from topicast.catalog.history.history_thread import WAITING_MAX
-from topicast.catalog.ingest.event_window import EventWindow
-from topicast.catalog.ingest.identity import Identified
-from topicast.catalog.ingest.poller import Polled
-from topicast.catalog.ingest.read_threads import ReadThreads
+from topicast.catalog.ingest.events.event_window import EventWindow
+from topicast.catalog.ingest.events.identity import Identified
+from topicast.catalog.ingest.events.poller import Polled
+from topicast.catalog.ingest.loads.read_threads import ReadThreads
 from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State

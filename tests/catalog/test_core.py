@@ -8,13 +8,13 @@ from topicast.catalog.effects import Publish
 from topicast.catalog.follow import events
 from topicast.catalog.follow.name_listing import Lifecycle
 from topicast.catalog.follow.notes import Noted
-from topicast.catalog.ingest import chunked_load, read_threads
-from topicast.catalog.ingest.actions import dirty_objects
-from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
-from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.ingest.sync_rules import PARAMETER
+from topicast.catalog.ingest.events.actions import dirty_objects
+from topicast.catalog.ingest.events.identity import Identify
+from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.loads import chunked_load, read_threads
+from topicast.catalog.ingest.loads.chunked_load import ROUNDS_MAX
+from topicast.catalog.ingest.loads.read_threads import perform
+from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import parse_mode

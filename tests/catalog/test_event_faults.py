@@ -31,7 +31,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
 from topicast.catalog.core import Commit
 from topicast.catalog.effects import Effect
-from topicast.catalog.ingest.poller import TURN_EVENTS_MAX
+from topicast.catalog.ingest.events.poller import TURN_EVENTS_MAX
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import TIME_S, copied, make_table
 from topicast.topics.wire.messages.catalog import Sync, Synced

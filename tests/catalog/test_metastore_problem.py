@@ -4,8 +4,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.follow.notes import Noted
-from topicast.catalog.ingest.event_window import WINDOW_S
-from topicast.catalog.ingest.poller import (
+from topicast.catalog.ingest.events.event_window import WINDOW_S
+from topicast.catalog.ingest.events.poller import (
     CHECK_S,
     EVENTS_OFF,
     LISTENER_SETTING,

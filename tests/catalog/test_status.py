@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from topicast.catalog.follow.notes import CatalogCounts
-from topicast.catalog.ingest.poller import NO_LISTENER, UNPROVEN, Poll
+from topicast.catalog.ingest.events.poller import NO_LISTENER, UNPROVEN, Poll
 from topicast.catalog.status import (
     APART,
     COMPARED,

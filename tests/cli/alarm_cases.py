@@ -19,8 +19,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.ingest.event_history import EventBatch
-from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, PAUSED
+from topicast.catalog.ingest.events.event_history import EventBatch
+from topicast.catalog.ingest.events.poller import EVENTS_OFF, NO_LISTENER, PAUSED
 from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import CatalogStatus, MetastoreFacts
 from topicast.catalog.status import facts as facts_of_catalogd

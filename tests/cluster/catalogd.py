@@ -14,10 +14,10 @@ from topicast.catalog.effects import (
     Publish,
     Requested,
 )
-from topicast.catalog.ingest.event_window import EventWindow
-from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.events.event_window import EventWindow
+from topicast.catalog.ingest.events.identity import Identify
+from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.loads.read_threads import perform
 from topicast.catalog.metastore.port import ListNames, Read, ReadEvent, ReadFacts, ReadNames
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import Mode, overrides_text, parse_mode

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from hmsclient import HMSClient
 
-from topicast.catalog.ingest.actions import GZIP_FORMATS, decode
+from topicast.catalog.ingest.events.actions import GZIP_FORMATS, decode
 from topicast.catalog.metastore.capture import Capture
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms

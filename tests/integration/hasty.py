@@ -6,7 +6,7 @@ That is 3 s instead of 30, unless the environment has another value.
 import os
 import runpy
 
-from topicast.catalog.ingest import reports
+from topicast.catalog.ingest.writes import reports
 
 if __name__ == "__main__":
     reports.LEASE_S = float(os.environ.get("LEASE_S", "3"))  # type: ignore[misc]  # no other process is so hasty

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
-from topicast.catalog.ingest.actions import text_of
+from topicast.catalog.ingest.events.actions import text_of
 from topicast.catalog.metastore.hms import Hms
 from topicast.subscriber import Subscriber
 from topicast.tests.cluster.fake_metastore import make_partition, make_table

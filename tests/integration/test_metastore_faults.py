@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from thrift.Thrift import TApplicationException
 
-from topicast.catalog.ingest.poller import BACKOFF_S, LATE_S
+from topicast.catalog.ingest.events.poller import BACKOFF_S, LATE_S
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.processes import steady_port

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from topicast.catalog.ingest.event_window import EventWindow
-from topicast.catalog.ingest.identity import (
+from topicast.catalog.ingest.events.event_window import EventWindow
+from topicast.catalog.ingest.events.identity import (
     Creations,
     Finding,
     Identified,
     IdentityCheck,
     compare_tables,
 )
-from topicast.catalog.ingest.loader import Loader
+from topicast.catalog.ingest.loads.loader import Loader
 from topicast.catalog.model.window_state import WindowState
 from topicast.tests.sim.fault import Fault
 from topicast.topics.objects.names import TableId

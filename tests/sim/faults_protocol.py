@@ -12,8 +12,8 @@ from typing import Any
 from topicast.catalog.core import Catalog
 from topicast.catalog.effects import Effect as CatalogEffect
 from topicast.catalog.effects import MintEpoch
-from topicast.catalog.ingest.loader import InFlightRead, Loader
-from topicast.catalog.ingest.needs import NEVER as ALL_PUBLISHED
+from topicast.catalog.ingest.loads.loader import InFlightRead, Loader
+from topicast.catalog.ingest.loads.needs import NEVER as ALL_PUBLISHED
 from topicast.catalog.model.modes import Remainder
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables

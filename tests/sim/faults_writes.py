@@ -6,7 +6,7 @@ from typing import Any
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.effects import Publish
-from topicast.catalog.ingest.reports import Reports, is_path
+from topicast.catalog.ingest.writes.reports import Reports, is_path
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import OpenTransaction, VersionLog, WriteRow

@@ -7,7 +7,8 @@ from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog.ingest import chunked_load, read_threads, reports
+from topicast.catalog.ingest.loads import chunked_load, read_threads
+from topicast.catalog.ingest.writes import reports
 from topicast.catalog.model import decoded
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import pull_server

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from topicast.catalog.follow import events
-from topicast.catalog.ingest.actions import dirty_objects
+from topicast.catalog.ingest.events.actions import dirty_objects
 from topicast.catalog.metastore.port import Dirty, RawEvent
 from topicast.tests.sim.run import Run
 

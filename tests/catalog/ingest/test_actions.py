@@ -21,7 +21,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.actions import decode, dirty_objects, is_known
+from topicast.catalog.ingest.events.actions import decode, dirty_objects, is_known
 from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,

@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.ingest.actions import dirty_objects, is_known
-from topicast.catalog.ingest.transactions import Transactions
+from topicast.catalog.ingest.events.actions import dirty_objects, is_known
+from topicast.catalog.ingest.events.transactions import Transactions
 from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -211,7 +211,7 @@ def test_event_of_many_partitions_is_read_in_little_more_memory_than_it_has(how:
 def test_message_over_the_limit_has_its_table_read_again_and_is_not_read(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicast.catalog.ingest.actions.MESSAGE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("topicast.catalog.ingest.events.actions.MESSAGE_BYTES_MAX", 1_000)
     for size, degraded in ((900, False), (1_001, True)):
         message = json.dumps({"pad": "x" * (size - len(json.dumps({"pad": ""})))})
         event = raw_bomb(packed(message.encode()) if how.startswith("gzip") else message)

@@ -1,6 +1,6 @@
 """What operators are shown of the events that came, and the bounds of what is remembered."""
 
-from topicast.catalog.ingest.event_history import (
+from topicast.catalog.ingest.events.event_history import (
     BATCHES_MAX,
     RUNNING_MAX,
     SHOWN_MAX,

@@ -1,6 +1,6 @@
 """EventLog: each event with what it has changed and what became of it, bounded."""
 
-from topicast.catalog.ingest.event_log import EVENTS_MAX, NEWEST_SHOWN, SHOWN_MAX
+from topicast.catalog.ingest.events.event_log import EVENTS_MAX, NEWEST_SHOWN, SHOWN_MAX
 from topicast.catalog.metastore.port import Read
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.wire.messages.answers import Inspected

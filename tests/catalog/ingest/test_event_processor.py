@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.ingest.event_processor import ERROR_S
-from topicast.catalog.ingest.event_window import START_OVERLAP
-from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import REFUSED_S, Poll
+from topicast.catalog.ingest.events.event_processor import ERROR_S
+from topicast.catalog.ingest.events.event_window import START_OVERLAP
+from topicast.catalog.ingest.events.identity import Identify
+from topicast.catalog.ingest.events.poller import REFUSED_S, Poll
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, loaded, part

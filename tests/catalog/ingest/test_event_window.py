@@ -14,7 +14,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.event_window import (
+from topicast.catalog.ingest.events.event_window import (
     PENDING_MAX,
     REREAD_BYTES_MAX,
     REREAD_EVENTS_MAX,
@@ -23,7 +23,7 @@ from topicast.catalog.ingest.event_window import (
     WINDOW_S,
     EventWindow,
 )
-from topicast.catalog.ingest.poller import POLL_EVENTS_MAX
+from topicast.catalog.ingest.events.poller import POLL_EVENTS_MAX
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent

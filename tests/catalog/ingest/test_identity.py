@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from topicast.catalog.ingest.identity import (
+from topicast.catalog.ingest.events.identity import (
     IDENTIFY_EVENTS_MAX,
     Finding,
     Identified,

@@ -8,8 +8,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import Partition, Table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.in_place import SAID_BYTES_MAX
-from topicast.catalog.ingest.thrift_json import parsed, struct_bytes
+from topicast.catalog.ingest.events.thrift_json import parsed, struct_bytes
+from topicast.catalog.ingest.loads.in_place import SAID_BYTES_MAX
 from topicast.catalog.metastore.port import Read
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.fake_metastore import (

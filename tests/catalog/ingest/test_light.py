@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from topicast.catalog.ingest import light as module
-from topicast.catalog.ingest.actions import dirty_objects, text_of
-from topicast.catalog.ingest.light import TYPES, lightened
+from topicast.catalog.ingest.events.actions import dirty_objects, text_of
+from topicast.catalog.ingest.loads import light as module
+from topicast.catalog.ingest.loads.light import TYPES, lightened
 from topicast.catalog.metastore.port import DirtyPartitions, RawEvent
 from topicast.tests.catalog.ingest.test_corpus import RELEASES, packed, recorded
 

@@ -1,6 +1,6 @@
 import pytest
 
-from topicast.catalog.ingest.load_progress import STEPS_MAX, LoadFacts, LoadProgress
+from topicast.catalog.ingest.loads.load_progress import STEPS_MAX, LoadFacts, LoadProgress
 from topicast.topics.turn import Turn
 
 

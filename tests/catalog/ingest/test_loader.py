@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.catalog.ingest.chunked_load import (
+from topicast.catalog.ingest.loads.chunked_load import (
     PARTITIONS_PER_READ_MAX,
     ROUNDS_MAX,
     SCANNED_MAX,
@@ -11,7 +11,7 @@ from topicast.catalog.ingest.chunked_load import (
     SLICES_MAX,
     PublishPartitions,
 )
-from topicast.catalog.ingest.loader import (
+from topicast.catalog.ingest.loads.loader import (
     AWAY_S_MAX,
     READS_KEPT,
     TABLES_PER_READ_MAX,
@@ -19,8 +19,8 @@ from topicast.catalog.ingest.loader import (
     YIELD_S,
     Loader,
 )
-from topicast.catalog.ingest.materializer import Materializer
-from topicast.catalog.ingest.needs import (
+from topicast.catalog.ingest.loads.materializer import Materializer
+from topicast.catalog.ingest.loads.needs import (
     NEVER,
     REFUSED_TRIES_MAX,
     RETRY_S,
@@ -29,8 +29,13 @@ from topicast.catalog.ingest.needs import (
     Backlog,
     Need,
 )
-from topicast.catalog.ingest.results import CompleteLoad, PublishTables, Result, TableUnreadable
-from topicast.catalog.ingest.sync_rules import SyncRules
+from topicast.catalog.ingest.loads.results import (
+    CompleteLoad,
+    PublishTables,
+    Result,
+    TableUnreadable,
+)
+from topicast.catalog.ingest.loads.sync_rules import SyncRules
 from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,

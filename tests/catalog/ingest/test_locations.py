@@ -2,8 +2,8 @@
 
 import pytest
 
-from topicast.catalog.ingest import locations as module
-from topicast.catalog.ingest.locations import Locations, normal
+from topicast.catalog.ingest.writes import locations as module
+from topicast.catalog.ingest.writes.locations import Locations, normal
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.objects.values import PartitionKind

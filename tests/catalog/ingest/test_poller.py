@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.ingest.event_window import SETTLE_EVERY_S, WINDOW_S, EventWindow
-from topicast.catalog.ingest.identity import Finding, Identified, Identify
-from topicast.catalog.ingest.needs import NEVER
-from topicast.catalog.ingest.poller import (
+from topicast.catalog.ingest.events.event_window import SETTLE_EVERY_S, WINDOW_S, EventWindow
+from topicast.catalog.ingest.events.identity import Finding, Identified, Identify
+from topicast.catalog.ingest.events.poller import (
     ACTIVE_S,
     BACKOFF_S,
     BACKOFF_S_MAX,
@@ -23,6 +22,7 @@ from topicast.catalog.ingest.poller import (
     Poller,
     PollFailed,
 )
+from topicast.catalog.ingest.loads.needs import NEVER
 from topicast.catalog.model.window_state import WindowState
 from topicast.tests.cluster.fake_metastore import raw_event
 from topicast.topics.errors import UsageError

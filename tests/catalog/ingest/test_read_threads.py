@@ -8,10 +8,10 @@ from threading import Barrier
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.ingest import read_threads as reading
-from topicast.catalog.ingest.identity import Identified, Identify
-from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
-from topicast.catalog.ingest.read_threads import Answer, ReadThreads, perform
+from topicast.catalog.ingest.events.identity import Identified, Identify
+from topicast.catalog.ingest.events.poller import Poll, Polled, PollFailed
+from topicast.catalog.ingest.loads import read_threads as reading
+from topicast.catalog.ingest.loads.read_threads import Answer, ReadThreads, perform
 from topicast.catalog.metastore.port import (
     ListingFailed,
     ListNames,

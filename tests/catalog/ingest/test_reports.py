@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.ingest import reports as module
-from topicast.catalog.ingest.reports import LEASE_S, Reports
+from topicast.catalog.ingest.writes import reports as module
+from topicast.catalog.ingest.writes.reports import LEASE_S, Reports
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
 from topicast.catalog.model.versions import Transaction, WriteRow

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
-from topicast.catalog.ingest.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import copied, make_table
 from topicast.topics.wire.messages.catalog import Sync, Synced

@@ -6,7 +6,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.follow.name_listing import Lifecycle
-from topicast.catalog.ingest.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import FakeMetastore, copied
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from topicast.catalog.ingest.transactions import OPEN_MAX, TABLES_MAX, Transactions
+from topicast.catalog.ingest.events.transactions import OPEN_MAX, TABLES_MAX, Transactions
 from topicast.catalog.metastore.port import Dirty, DirtyDatabase, DirtyTable, RawEvent
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import raw_event

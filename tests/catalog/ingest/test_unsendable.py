@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.unsendable import UnsendableSearch
+from topicast.catalog.ingest.events.unsendable import UnsendableSearch
 
 NEWEST = 1_000
 

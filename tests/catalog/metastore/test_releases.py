@@ -10,8 +10,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 from thrift.Thrift import TMessageType, TType
 
-from topicast.catalog.ingest.event_window import WINDOW_S
-from topicast.catalog.ingest.poller import LISTENER_SETTING, REFUSED, REFUSED_S
+from topicast.catalog.ingest.events.event_window import WINDOW_S
+from topicast.catalog.ingest.events.poller import LISTENER_SETTING, REFUSED, REFUSED_S
 from topicast.catalog.metastore.addresses import Addresses
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sasl import Plain

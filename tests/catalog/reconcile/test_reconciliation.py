@@ -6,8 +6,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
 from topicast.catalog.follow.notes import Noted
-from topicast.catalog.ingest.event_window import WINDOW_S
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.events.event_window import WINDOW_S
+from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.metastore.port import ListNames, Read
 from topicast.catalog.reconcile.progress import STOPPED_S
 from topicast.catalog.reconcile.reconciliation import (

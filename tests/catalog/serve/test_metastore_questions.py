@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.metastore.port import ReadFacts
 from topicast.catalog.serve import metastore_questions as questions
 from topicast.tests.catalog.metastore.test_facts import function, statistics

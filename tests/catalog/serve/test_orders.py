@@ -2,8 +2,8 @@
 
 import pytest
 
-from topicast.catalog.ingest.loader import READS_KEPT
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.loads.loader import READS_KEPT
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.modes import Mode, parse_mode
 from topicast.catalog.serve import admin

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.ingest import chunked_load as pieces
-from topicast.catalog.ingest import read_threads as reading
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.loads import chunked_load as pieces
+from topicast.catalog.ingest.loads import read_threads as reading
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.serve import pending, pull_server
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX

@@ -2,9 +2,9 @@
 
 import pytest
 
-from topicast.catalog.ingest import locations
-from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reports import LEASE_S
+from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.writes import locations
+from topicast.catalog.ingest.writes.reports import LEASE_S
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX

@@ -9,7 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     InsertEventRequestData,
 )
 
-from topicast.catalog.ingest.poller import CHECK_S, POLL_EVENTS_MAX, Poll
+from topicast.catalog.ingest.events.poller import CHECK_S, POLL_EVENTS_MAX, Poll
 from topicast.catalog.metastore.port import (
     PARTITIONS_PER_CALL_MAX,
     ListNames,

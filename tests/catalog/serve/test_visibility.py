@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.history.history_thread import ReadStore
-from topicast.catalog.ingest.reports import LEASE_S
+from topicast.catalog.ingest.writes.reports import LEASE_S
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.needs import NEVER
+from topicast.catalog.ingest.loads.needs import NEVER
 from topicast.catalog.serve import pending as waits_module
 from topicast.catalog.serve.pending import (
     EVENT_WAIT_S_MAX,

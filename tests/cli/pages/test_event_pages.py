@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topicast.catalog.event_status import rate
-from topicast.catalog.ingest.event_history import EventBatch, EventFacts, TableCost, TimeSlot
+from topicast.catalog.ingest.events.event_history import EventBatch, EventFacts, TableCost, TimeSlot
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known

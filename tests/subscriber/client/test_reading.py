@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.ingest import chunked_load, read_threads
+from topicast.catalog.ingest.loads import chunked_load, read_threads
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
 from topicast.subscriber.client.subscriber import Subscriber, Values

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...topics.objects.names import TableId
-from ..metastore.port import RawEvent
-from ..model.window_state import KNOWN_MAX, KnownEvent
+from ....topics.objects.names import TableId
+from ...metastore.port import RawEvent
+from ...model.window_state import KNOWN_MAX, KnownEvent
 
 IDENTIFY_EVENTS_MAX: Final = 4 * KNOWN_MAX  # read to find them: an id may have several events
 FEWER: Final = 4  # of so many events that were asked for in vain, one is asked for next time

@@ -4,8 +4,8 @@
      └──due for a look, while there is activity──▶ LOOKING ──no new id──▶ IDLE, else POLLING
                         one event fails UNSENDABLE_TRIES_MAX times: polls search for it, and pass it
 
-Which events are read again, the window on them knows (ingest/event_window). Before the first poll
-of a connection, what is behind it is identified (ingest/identity).
+Which events are read again, the window on them knows (event_window.py). Before the first poll
+of a connection, what is behind it is identified (identity.py).
 While events come, the newest id is looked at LOOKS times in an interval; a new one demands a poll.
 A look that read the new events alone would miss an event of an id below, and tear a table.
 
@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from ...topics.errors import UsageError
-from ...topics.turn import Outbox
-from ..metastore.port import RawEvent
-from ..model.window_state import WindowState
+from ....topics.errors import UsageError
+from ....topics.turn import Outbox
+from ...metastore.port import RawEvent
+from ...model.window_state import WindowState
 from .event_window import REREAD_EVENTS_MAX, START_OVERLAP, EventWindow, Gap
 from .identity import FEWER, Creations, Finding, Identified, Identify, IdentityCheck
 from .unsendable import UnsendableSearch

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Final
 
-from ...topics.backports import assert_never
-from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
-from ...topics.objects.names import TableId
-from ..metastore.port import (
+from ....topics.backports import assert_never
+from ....topics.errors import ObjectGone, SourceError, SourceRefused, WireError
+from ....topics.objects.names import TableId
+from ...metastore.port import (
     EVENTS_OF_ID_MAX,
     LISTED_DATABASES_MAX,
     EventRead,
@@ -33,10 +33,10 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.decoded import created_at, read_struct
-from .identity import Identified, Identify
+from ...model.decoded import created_at, read_struct
+from ..events.identity import Identified, Identify
+from ..events.poller import Poll, Polled, PollFailed
 from .light import lightened
-from .poller import Poll, Polled, PollFailed
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 CLOSE_S: Final = 0.2  # for each thread; its timeouts end a thread that hangs

@@ -15,15 +15,15 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-from ...topics.errors import WireError
-from ...topics.newest import Newest
-from ...topics.objects.names import TableId
-from ...topics.objects.tables import read_database
-from ..metastore.port import Dirty, DirtyDatabase, RawEvent
-from ..model.decoded import read_struct
-from ..model.namespace import Namespace
-from ..model.tables import Tables
-from .actions import JSON_FORMATS, decode
+from ....topics.errors import WireError
+from ....topics.newest import Newest
+from ....topics.objects.names import TableId
+from ....topics.objects.tables import read_database
+from ...metastore.port import Dirty, DirtyDatabase, RawEvent
+from ...model.decoded import read_struct
+from ...model.namespace import Namespace
+from ...model.tables import Tables
+from ..events.actions import JSON_FORMATS, decode
 
 PARAMETER: Final = "impala.disableHmsSync"
 BY_DEFAULT: Final = "--disable_hms_sync_by_default"

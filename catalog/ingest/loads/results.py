@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ...topics.objects.names import TableId
-from ..metastore.port import TableRead
+from ....topics.objects.names import TableId
+from ...metastore.port import TableRead
 from .chunked_load import PublishPartitions
 from .needs import Need
 

@@ -14,7 +14,7 @@ inside, objects as ``{"field id": {"type": value}}``.
 | ADD, DROP, ALTER PARTITION(S) | the partitions named; after a rename, old and new |
 | INSERT | data of the table or of the partition |
 | writes and compactions of ACID tables | data of the table |
-| transactions | what they have written once they are committed: see ingest/transactions.py |
+| transactions | what they have written once they are committed: see ingest/events/transactions.py |
 | column statistics | the object whose parameters name them |
 | DROP INDEX | the table of the index, which is gone |
 
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...topics.errors import UsageError, WireError
-from ...topics.objects.names import partition_name
-from ..metastore.port import (
+from ....topics.errors import UsageError, WireError
+from ....topics.objects.names import partition_name
+from ...metastore.port import (
     KEPT,
     Content,
     Dirty,
@@ -289,7 +289,7 @@ SKIPPED: Final = frozenset(
     }
 )
 
-# What they tell of is known only together: see ingest/transactions.py.
+# What they tell of is known only together: see ingest/events/transactions.py.
 TRANSACTIONS: Final = frozenset({"ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"})
 
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..metastore.port import RawEvent
-from ..model.window_state import KNOWN_MAX, KnownEvent, WindowState
+from ...metastore.port import RawEvent
+from ...model.window_state import KNOWN_MAX, KnownEvent, WindowState
 
 WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
 SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles

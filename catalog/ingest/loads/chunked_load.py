@@ -30,11 +30,11 @@ from itertools import islice
 from math import inf
 from typing import Final
 
-from ...topics.objects.names import TableId
-from ...topics.objects.selector import AFTER_ALL, Matches, Selector
-from ...topics.objects.tables import Column
-from ...topics.turn import Clock
-from ..metastore.port import TableRead, TableRequest
+from ....topics.objects.names import TableId
+from ....topics.objects.selector import AFTER_ALL, Matches, Selector
+from ....topics.objects.tables import Column
+from ....topics.turn import Clock
+from ...metastore.port import TableRead, TableRequest
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read

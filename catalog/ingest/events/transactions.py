@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ...topics.errors import WireError
-from ...topics.objects.names import TableId
-from ..metastore.port import Dirty, DirtyTable, RawEvent
+from ....topics.errors import WireError
+from ....topics.objects.names import TableId
+from ...metastore.port import Dirty, DirtyTable, RawEvent
 from .actions import TRANSACTIONS, decode, named_objects
 
 OPEN_MAX: Final = 10_000  # transactions with a table: 2 MB; Hive itself opens 1,000 at once at most

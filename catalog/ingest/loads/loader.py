@@ -18,12 +18,12 @@ from math import inf
 from types import MappingProxyType
 from typing import Final
 
-from ...topics.backports import assert_never
-from ...topics.objects.names import EVERYTHING, Scope, TableId
-from ...topics.objects.selector import Selector
-from ...topics.objects.tables import Column
-from ...topics.turn import Outbox
-from ..metastore.port import (
+from ....topics.backports import assert_never
+from ....topics.objects.names import EVERYTHING, Scope, TableId
+from ....topics.objects.selector import Selector
+from ....topics.objects.tables import Column
+from ....topics.turn import Outbox
+from ...metastore.port import (
     Dirty,
     DirtyDatabase,
     DirtyPartitions,

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from ...topics.errors import WireError
-from ..metastore.port import RawEvent
-from .actions import GZIP_FORMATS, JSON_FORMATS, text_of
+from ....topics.errors import WireError
+from ...metastore.port import RawEvent
+from ..events.actions import GZIP_FORMATS, JSON_FORMATS, text_of
 from .in_place import SAID_BYTES_MAX
 
 PACKED_CHARS_MIN: Final = SAID_BYTES_MAX >> 7  # gzip makes 30 of these messages' bytes one, or 60

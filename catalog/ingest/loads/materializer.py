@@ -8,14 +8,14 @@ result ──object and partitions──▶ tables
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ...topics.backports import assert_never
-from ...topics.objects.names import TableId
-from ...topics.objects.tables import VIEW
-from ...topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
-from ..metastore.port import TableRead
-from ..model.decoded import created_at, read_struct
-from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ....topics.backports import assert_never
+from ....topics.objects.names import TableId
+from ....topics.objects.tables import VIEW
+from ....topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
+from ...metastore.port import TableRead
+from ...model.decoded import created_at, read_struct
+from ...model.namespace import Namespace
+from ...model.tables import Tables
 from .chunked_load import PublishPartitions
 from .loader import Loader
 from .needs import Need

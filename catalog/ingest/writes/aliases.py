@@ -9,10 +9,10 @@ a write leaves that reading to the next step, so that it is no longer than eithe
 Invariant: what is raised for an alias raises nothing else.
 """
 
-from ...topics.objects.names import TableId
-from ..model.tables import FilesWritten, Tables
+from ....topics.objects.names import TableId
+from ...model.tables import FilesWritten, Tables
+from ..loads.needs import NEVER
 from .locations import Locations, normal
-from .needs import NEVER
 
 
 class Aliases:

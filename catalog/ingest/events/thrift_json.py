@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from struct import error, pack
 from typing import Any, Final
 
-from ...topics.errors import WireError
-from ...topics.objects.thrift import (
+from ....topics.errors import WireError
+from ....topics.objects.thrift import (
     BOOL,
     BYTE,
     DEPTH_MAX,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import Final, NamedTuple
 
-from ...topics.histogram import Histogram, HistogramFacts
-from ...topics.objects.names import TableId
-from ...topics.turn import Clock
-from ..metastore.port import Dirty, RawEvent, Read
+from ....topics.histogram import Histogram, HistogramFacts
+from ....topics.objects.names import TableId
+from ....topics.turn import Clock
+from ...metastore.port import Dirty, RawEvent, Read
 
 BATCHES_MAX: Final = 1_000  # published batches: enough for a 99th percentile
 RUNNING_MAX: Final = 20  # the next batches are counted with the last: a table that is slow to read

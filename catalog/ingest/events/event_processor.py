@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ...topics.errors import UsageError
-from ...topics.objects.values import Pause
-from ...topics.turn import Clock
-from ..model.namespace import Namespace
+from ....topics.errors import UsageError
+from ....topics.objects.values import Pause
+from ....topics.turn import Clock
+from ...model.namespace import Namespace
 from .poller import PAUSED, Poller, StartAt
 
 DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from ...topics.objects.names import EVERYTHING, Scope, TableId
+from ....topics.objects.names import EVERYTHING, Scope, TableId
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to

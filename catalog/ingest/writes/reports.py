@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
-from ...topics.errors import UsageError
-from ...topics.objects.names import TableId, parse_table_name
-from ...topics.policy import Policy
-from ...topics.topic import Topic
-from ...topics.turn import Clock
-from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
-from ...topics.wire.messages.reports import (
+from ....topics.errors import UsageError
+from ....topics.objects.names import TableId, parse_table_name
+from ....topics.policy import Policy
+from ....topics.topic import Topic
+from ....topics.turn import Clock
+from ....topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
+from ....topics.wire.messages.reports import (
     ABANDONED,
     ALTERED,
     FAILED,
@@ -33,9 +33,9 @@ from ...topics.wire.messages.reports import (
     WriteOutcome,
     WriteProblem,
 )
-from ..model.namespace import Namespace
-from ..model.tables import Tables
-from ..model.versions import WriteId, WriteRow
+from ...model.namespace import Namespace
+from ...model.tables import Tables
+from ...model.versions import WriteId, WriteRow
 from .locations import Locations
 
 LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for written

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...topics.backports import assert_never
-from ...topics.comparison import same_struct
-from ...topics.errors import UsageError, WireError
-from ...topics.objects.names import TableId, partition_name
-from ...topics.objects.thrift import fields, read_int, read_texts, shape
-from ..metastore.port import (
+from ....topics.backports import assert_never
+from ....topics.comparison import same_struct
+from ....topics.errors import UsageError, WireError
+from ....topics.objects.names import TableId, partition_name
+from ....topics.objects.thrift import fields, read_int, read_texts, shape
+from ...metastore.port import (
     KEPT,
     Content,
     Dirty,
@@ -31,10 +31,10 @@ from ..metastore.port import (
     Said,
     TableRead,
 )
-from ..model.tables import Tables
+from ...model.tables import Tables
+from ..events.thrift_json import parsed, struct_bytes
 from .needs import Need
 from .results import PublishTables
-from .thrift_json import parsed, struct_bytes
 
 _TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last
 _PARTITION_DB, _PARTITION_TABLE = "2", "3"

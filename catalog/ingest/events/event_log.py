@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...topics.objects.names import table_name
-from ...topics.turn import Clock
-from ...topics.wire.messages.answers import EventLine
-from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, RawEvent
+from ....topics.objects.names import table_name
+from ....topics.turn import Clock
+from ....topics.wire.messages.answers import EventLine
+from ...metastore.port import Dirty, DirtyDatabase, DirtyPartitions, RawEvent
 
 EVENTS_MAX: Final = 1_000  # 20 s of 50 a second
 SHOWN_MAX: Final = 200  # in one answer: 40 KB

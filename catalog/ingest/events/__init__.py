@@ -1,0 +1,1 @@
+"""Events of the metastore: polls, the window of their ids, what they change, how they went."""

@@ -1,0 +1,1 @@
+"""Writes that drivers reported: where their files lie, and which tables they change."""
