@@ -73,7 +73,7 @@ def test_status_made_in_slices_agrees_with_itself_while_tables_come() -> None:
     core.create("d", "t", "ds")
     core.turn(20)
     made = list[CatalogStatus | None]()
-    for one in core.catalog.status_in_slices():
+    for one in core.catalog.introspection.status_in_slices():
         made.append(one)
         core.create("d", f"t{len(made)}", "ds")
         core.turn(5)
