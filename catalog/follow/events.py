@@ -36,6 +36,7 @@ from ..reconcile.reconciliation import Reconciliation
 from .name_listing import Lifecycle, NameListing, missing
 from .notes import CatalogCounts, Noted
 
+CREATE_TABLE: Final = "CREATE_TABLE"
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 
@@ -165,6 +166,9 @@ class Events:
                 self._tables.raise_version(table, source=SOURCE_EVENTS)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
+            if event.type == CREATE_TABLE:  # the end of the one before it was left out
+                ended = [DirtyTable(db=db, table=t, whole=True, dropped=True) for db, t in tables]
+                self._loader.mark_dirty(ended, seq=seq)
             self._loader.resync(sorted(tables), seq=seq)
         if elsewhere:
             return LEFT_OUT, ()

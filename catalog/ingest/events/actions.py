@@ -87,8 +87,8 @@ def is_known(kind: str) -> bool:
 
 
 _ENDS: Final = frozenset({"CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE"})
-"""Events after which what had the table's name before is gone: an alteration may be a rename, and
-the event that told of the end may have been lost, or not understood."""
+"""Events after which what had the table's name before may be gone: an alteration may be a rename,
+and who does not understand an event may not have understood the one that told of the end."""
 
 
 def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:
@@ -144,7 +144,7 @@ def _alter_table(event: Event) -> tuple[Dirty, ...]:
     if old != new:
         return (
             DirtyTable(db=old[0], table=old[1], whole=True, dropped=True),
-            DirtyTable(db=new[0], table=new[1], whole=True, dropped=True),
+            DirtyTable(db=new[0], table=new[1], whole=True),
         )
     truncated = _flag(event, "isTruncateOp")
     reshaped = any(before.get(part) != after.get(part) for part in (_TABLE_SD, _TABLE_KEYS))
@@ -246,7 +246,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "CREATE_DATABASE": _database,
     "DROP_DATABASE": _database,
     "ALTER_DATABASE": _database,
-    "CREATE_TABLE": partial(_table, whole=True, dropped=True),
+    "CREATE_TABLE": partial(_table, whole=True),
     "DROP_TABLE": partial(_table, whole=True, dropped=True),
     "ALTER_TABLE": _alter_table,
     "RELOAD": _reload,
