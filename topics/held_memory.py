@@ -17,18 +17,21 @@ from .verdict import Reason, Serving
 LOOK_S: Final = 1.0  # between two looks at what is resident
 TARGET_SHARE: Final = 0.85  # of a limit: the rest is for what comes between two looks; the alarm
 # TopicastMemoryNearLimit begins at 0.9
+OVER_S: Final = 60.0  # above the limit: what a reader uses is warm again at once, however short
 
 
 class MemoryFacts(NamedTuple):
     """A limit of memory, what the process takes, and how much of its content it holds.
 
     ``warm_groups``: tables whose content is in memory. ``cooled``: times that one left it.
+    ``over_s``: for how long the process has taken more than its limit.
     """
 
     limit_bytes: int
     resident_bytes: int
     warm_groups: int
     cooled: int
+    over_s: float = 0.0
 
 
 class MemoryLimit:
@@ -39,16 +42,20 @@ class MemoryLimit:
         self.resident_bytes = 0  # as of the last look
         self.warm = WarmGroups(int(limit_bytes * TARGET_SHARE))
         self.cools = False  # whether more is to be cooled in the next turn
+        self._over_s = 0.0  # for so long more than the limit is resident
         self._gives_back = False  # when all is cold that has to be, what it took is given back
 
     @property
     def facts(self) -> "MemoryFacts":
         """What is known, as of the last look."""
-        return MemoryFacts(self.limit_bytes, self.resident_bytes, len(self.warm), self.warm.cooled)
+        warm = self.warm
+        taken = self.limit_bytes, self.resident_bytes
+        return MemoryFacts(*taken, len(warm), warm.cooled, self._over_s)
 
     def measured(self, resident_bytes: int) -> bool:
-        """Take in what the process takes; return whether that is too much."""
+        """Take in what the process takes, every LOOK_S; return whether that is too much."""
         self.resident_bytes = resident_bytes
+        self._over_s = self._over_s + LOOK_S if resident_bytes > self.limit_bytes else 0.0
         room = int(self.limit_bytes * TARGET_SHARE) - resident_bytes
         self.warm.limit_bytes = max(self.warm.held_bytes + (room // 2 if room > 0 else room), 0)
         self._gives_back |= room < 0
@@ -76,15 +83,19 @@ class MemoryLimit:
 
 
 def memory_short(facts: MemoryFacts | None) -> Iterator[Reason]:
-    """Yield that a process takes more than its limit, if it does though its content is cold."""
-    if facts is not None and facts.resident_bytes > facts.limit_bytes and not facts.warm_groups:
-        yield Reason(
-            state=Serving.DEGRADED,
-            code="memory_short",
-            what=f"{facts.resident_bytes >> 20} MB are taken, more than "
-            f"--mem_limit={facts.limit_bytes >> 20}MB, with no content in memory",
-            mend="raise --mem_limit: every read of content waits for the disk, or for catalogd",
-        )
+    """Yield that a process takes more than its limit, if to hold less content does not help."""
+    if facts is None or facts.resident_bytes <= facts.limit_bytes:
+        return
+    if facts.warm_groups and facts.over_s < OVER_S:
+        return  # content leaves memory first
+    held = f"for {facts.over_s:.0f} s" if facts.warm_groups else "with no content in memory"
+    yield Reason(
+        state=Serving.DEGRADED,
+        code="memory_short",
+        what=f"{facts.resident_bytes >> 20} MB are taken, more than "
+        f"--mem_limit={facts.limit_bytes >> 20}MB, {held}",
+        mend="raise --mem_limit: every read of content waits for the disk, or for catalogd",
+    )
 
 
 def give_back() -> None:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from .errors import ConfigError
 from .settings import parse_size
 
 LIMIT_FILES: Final = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
@@ -28,9 +29,13 @@ def limit_of(text: str | None) -> int | None:
     """Return the bytes of a limit such as ``4GB`` or ``60%``; None if there is none.
 
     Raises:
-        ConfigError: it is no size.
+        ConfigError: it is no size, or this system does not show what a process takes.
     """
-    return None if text is None else parse_size(text, setting=SETTING, total_bytes=usable_bytes())
+    if text is None:
+        return None
+    if resident_bytes() is None:
+        raise ConfigError(SETTING, text, f"none on this system, which has no {STATM}")
+    return parse_size(text, setting=SETTING, total_bytes=usable_bytes())
 
 
 def resident_bytes() -> int | None:

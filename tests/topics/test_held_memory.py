@@ -4,7 +4,7 @@ import pytest
 
 from topicast.tests.strategies import value
 from topicast.topics.errors import ConfigError
-from topicast.topics.held_memory import MemoryFacts, MemoryLimit, memory_short
+from topicast.topics.held_memory import OVER_S, MemoryFacts, MemoryLimit, memory_short
 from topicast.topics.limited_topic import LimitedTopic
 
 MB = 1 << 20
@@ -49,6 +49,20 @@ def test_process_that_is_short_with_nothing_warm_says_so() -> None:
     limit.measured(49 * MB)
     assert list(memory_short(limit.facts)) == []
     assert list(memory_short(None)) == []
+
+
+def test_process_that_stays_above_its_limit_says_so_whatever_is_warm() -> None:
+    limit = MemoryLimit(50 * MB)
+    filled(limit)  # and used so often that it does not stay cold
+    for _ in range(int(OVER_S) - 1):
+        limit.measured(180 * MB)
+        assert list(memory_short(limit.facts)) == []
+    limit.measured(180 * MB)
+    (reason,) = memory_short(limit.facts)
+    assert reason.what == "180 MB are taken, more than --mem_limit=50MB, for 60 s"
+    limit.measured(50 * MB)
+    limit.measured(51 * MB)
+    assert list(memory_short(limit.facts)) == [], "it was below in between"
 
 
 def test_limit_that_the_index_alone_exceeds_is_refused_with_the_least_that_is_allowed() -> None:
