@@ -19,12 +19,8 @@ from ..topics.held_memory import MemoryLimit
 from ..topics.objects.names import EVERYTHING, Scope
 from ..topics.topic import Topic
 from ..topics.turn import Turn
-from ..topics.wire.messages.answers import (
-    Inspected,
-)
-from ..topics.wire.messages.questions import (
-    Question,
-)
+from ..topics.wire.messages.answers import Inspected
+from ..topics.wire.messages.questions import Question
 from .effects import (
     RESTING,
     BeginEpoch,

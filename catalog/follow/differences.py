@@ -54,13 +54,13 @@ class Differences:
             self._judge()
         if self.may_compare:
             self.read_differing(self._reconciliation.take_slice())
-        self.note_blindness()
+        self.note_source_problem()
 
     def observe(self) -> None:
         """Note what comes before anything is compared."""
         self._reconciliation.progress.observe(self._waits())
 
-    def note_blindness(self) -> None:
+    def note_source_problem(self) -> None:
         """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
         problem, noted = self.source_problem, self._namespace.metastore_problem()
         if noted.startswith(PAUSED) and not problem and not self._poller.caught_up:

@@ -111,7 +111,7 @@ class Slicer:
         return self._slices(holder.held, holder.end)
 
     def _wrapping(self, field: Spec, naming: Spec) -> Spec:
-        """Return the spec of a struct whose first field holds what is to be marked."""
+        """Return the spec of a field that holds a struct, with the struct's first field marked."""
         number, kind, _, (wrapper, _), default = field
         inner = (None, self._marking(wrapper.thrift_spec[1], naming))
         return (number, kind, "held", [self._holder, inner], default)

@@ -1,4 +1,4 @@
-"""What is decoded of entries and structs, once for all who look at the same bytes.
+"""Decoded: values of entries and Thrift structs, decoded once for all parts that read them.
 
 bytes ──small──▶ decoded, and kept until memory is short
       ──large──▶ decoded each time
@@ -26,7 +26,7 @@ _cached_value = lru_cache(maxsize=4096)(decode_table_value)
 
 
 def read_struct(thrift: bytes) -> Table:
-    """Return the table in ``thrift``, read once for all who look at the same bytes."""
+    """Return the table in ``thrift``; a small struct is decoded once, and then remembered."""
     return _cached_table(thrift) if len(thrift) <= CACHED_BYTES_MAX else read_table(thrift, 0)
 
 
@@ -42,7 +42,7 @@ def value_of(value: bytes) -> TableValue:
 
 
 def forget_decoded() -> None:
-    """Keep nothing decoded: a process whose memory is short decodes it again."""
+    """Forget all decoded values, because memory is short; a later read decodes its value again."""
     for cache in (names_of, database_of, _cached_value, _cached_table):
         cache.cache_clear()
 

@@ -286,7 +286,7 @@ class Dispatcher:
         self._pull_server.on_unreadable(table, error)
 
     @property
-    def _blind(self) -> str:
+    def _source_problem(self) -> str:
         """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
         return self._poller.source_problem or self._reconciliation.missed
 
@@ -309,7 +309,7 @@ class Dispatcher:
 
     def _end_syncs(self, unpublished: Callable[[Scope], int]) -> None:
         """Answer or refuse the syncs that need not wait any longer."""
-        if self._blind:
+        if self._source_problem:
             for early in self._early_syncs.take_all():
                 self._refuse_without_source(early.peer, early.request)
             for sync in self._syncs.take_all():
@@ -352,7 +352,7 @@ class Dispatcher:
         waiting = self._syncs.get(peer, sync.request)
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])
-        if self._blind:
+        if self._source_problem:
             self._refuse_without_source(peer, sync.request)
         elif waiting is not None:
             why = self._lagging(*waiting.key)
@@ -410,7 +410,7 @@ class Dispatcher:
         self._replies.refuse(peer, request, Refusal.BUSY, why="too many syncs wait")
 
     def _refuse_without_source(self, peer: bytes, request: int) -> None:
-        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._blind)
+        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._source_problem)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
         held = dict(compare.versions)

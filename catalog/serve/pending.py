@@ -192,7 +192,7 @@ class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
     def take_published(
         self, unresolved: Callable[[Scope], int], *, polled: tuple[int, int]
     ) -> tuple[Pending[tuple[int, Scope], ValueT], ...]:
-        """Remove and return the requests whose events are all published.
+        """Remove the requests that wait for no unpublished event, and return them.
 
         Args:
             unresolved: Returns the arrival number of the oldest event in a scope that is not.
@@ -229,7 +229,7 @@ class FairQueue(Generic[ItemT]):
         self._items_max = items_max
         self._per_peer_max = per_peer_max
         self._queues: OrderedDict[bytes, OrderedDict[int, ItemT]] = OrderedDict()
-        """By peer, that whose turn it is first; none is empty."""
+        """The items of each peer; the peer whose turn it is comes first. No peer has none."""
         self._count = 0  # of all items
 
     def __len__(self) -> int:

@@ -47,7 +47,7 @@ def _version(name: str) -> str:
 
 
 def key(credential: Credential, source: str, *, role: ClientRole) -> Answer:
-    """Say whose key it is, and whether it is a key for ``role``."""
+    """Return the check that names the client of a key, and warns if its role is not ``role``."""
     if credential.role is not role:
         return warning(
             f"{source}: {credential.name}, of role {credential.role}",

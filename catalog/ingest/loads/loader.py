@@ -162,9 +162,10 @@ class Loader:
         return min(pending)
 
     def awaited(self, scope: Scope, *, seq: int) -> tuple[TableId, int] | None:
-        """Return an object in ``scope`` whose events up to ``seq`` are not published, of how many.
+        """Return an object that a sync of ``scope`` waits for, and how many objects it waits for.
 
-        A database has an empty table. Cost: O(dirty), and O(1) for what needs a resync.
+        Events of these objects, up to arrival number ``seq``, are not published. The name of a
+        database has an empty table. Cost: O(dirty), and O(1) for what needs a resync.
         """
         found = dict.fromkeys(self._events.tables(scope, seq=seq))
         found |= dict.fromkeys(
