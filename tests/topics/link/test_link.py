@@ -74,12 +74,12 @@ def test_frames_that_arrived_before_a_link_sent_something_are_read_at_once(
     """ZeroMQ takes the signal of what has arrived back while it sends."""
     other = make_link()
     address = hub.bind_router("router", ANY)
-    for link in (reader, other):
+    for link, name in ((reader, b"1 reader"), (other, b"2 other")):
         link.connect_dealer("control", address, PAIR.public)
-        link.send("control", b"hello")
-    peers = [one.peer for one in frames(hub, 2)]
+        link.send("control", name)
+    peers = [one.peer for one in sorted(frames(hub, 2), key=lambda one: one.frame)]
     for _ in range(20):
-        for peer in peers:
+        for peer in peers:  # the reader's first: it is there once the other's has arrived
             hub.send("router", b"news", peer)
         frames(other, 1)
         other.poll(0.005)  # ZeroMQ looks for signals while it sends, once a millisecond
