@@ -31,6 +31,7 @@ from ..topics.limited_topic import LimitedTopic
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
 from ..topics.memory_limit import resident_bytes
 from ..topics.topic import NAMESPACE, Topic
+from ..topics.turn import Tick
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.messages.answers import HubFacts
@@ -224,7 +225,7 @@ class Catalogd:
         self._ask_hubs()
         self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
-            self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
+            self._drive(hub, Tick(), now=now, now_us=now_us)
         self._send_chunks()
         commits = any(isinstance(effect, Commit) for effect in effects)
         if not commits or now >= self._status_at + STATUS_S:  # a commit is enough for one turn

@@ -195,7 +195,7 @@ class Hub:
         self._own_keys: PublicKeys = ("",)  # the hub's, as sent to its members
         self._client_list: bytes | None = None  # the last list that was obeyed
         self._publisher: Member | None = None  # which announced its start last
-        self._started_at: float | None = None  # the first Tick
+        self._started_at: float | None = None  # the first TurnEnd
         self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
@@ -208,7 +208,7 @@ class Hub:
 
     @property
     def deadline(self) -> float:
-        """The time at which a Tick has work to do at the latest."""
+        """The time at which a TurnEnd has work to do at the latest."""
         return min(self._watch_at, self._heartbeat_timer.due_at)
 
     @property
@@ -218,7 +218,7 @@ class Hub:
 
     @property
     def answering(self) -> bool:
-        """Whether a Tick has to make a slice of what somebody inspects, or its answer."""
+        """Whether a TurnEnd has to make a slice of what somebody inspects, or its answer."""
         return self._introspection.answering
 
     def handle(self, fact: Fact, *, now: float) -> Effects:
@@ -245,8 +245,8 @@ class Hub:
     def put(self, peer: bytes, frame: bytes, *, now: float) -> tuple[bytes, ...]:
         """Take a delta of the publisher and return the frames to broadcast; the hot path.
 
-        What else it decides (a refusal, and at the next Tick an acknowledgement or a catch-up) is
-        returned by the next ``handle``.
+        The next ``handle`` returns what else ``put`` decides: a refusal, and at the next TurnEnd an
+        acknowledgement or a catch-up.
         """
         self._turn.now = now
         try:

@@ -21,6 +21,7 @@ from ..topics.follower import (
     LIVE,
     Apply,
     CaughtUp,
+    Due,
     Fact,
     File,
     Follower,
@@ -28,7 +29,6 @@ from ..topics.follower import (
     Placed,
     Reset,
     StreamLost,
-    Tick,
     Want,
 )
 from ..topics.held_memory import MemoryLimit
@@ -270,7 +270,7 @@ class Ingest:
     def retry_overdue(self) -> None:
         """Request again what was not answered in time."""
         for topic, _ in self._replicas.overdue(now=self._clock.now):
-            self._feed(self.slots[topic], Tick())
+            self._feed(self.slots[topic], Due())
 
     def acknowledge(self) -> None:
         """Report to the publisher what was filed since the last call."""

@@ -102,8 +102,8 @@ class StreamLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed."""
+class Due:
+    """The follower's deadline has come: it requests a catch-up, for the first time or again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Place:
     version: int
 
 
-Fact = Delta | Chunk | Refused | PeerAt | Place | StreamLost | Tick
+Fact = Delta | Chunk | Refused | PeerAt | Place | StreamLost | Due
 
 
 class Follower:
@@ -140,7 +140,7 @@ class Follower:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which a Tick has work to do; None while LIVE."""
+        """When the follower is to be fed a Due; None while it is LIVE."""
         return self._request_at if self.state is BEHIND else None
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
@@ -158,8 +158,8 @@ class Follower:
                 return self._on_refused(fact, now)
             case StreamLost():
                 return self._on_lost(now)
-            case Tick():
-                return self._on_tick(now)
+            case Due():
+                return self._on_due(now)
             case _:
                 assert_never(fact)
 
@@ -304,7 +304,7 @@ class Follower:
         self.stream = 0
         return () if self.state is LIVE else self._request(now)
 
-    def _on_tick(self, now: float) -> tuple[Effect, ...]:
+    def _on_due(self, now: float) -> tuple[Effect, ...]:
         if self.state is LIVE or now < self._request_at:
             return ()
         if self.stream:

@@ -21,6 +21,7 @@ from .follower import (
     SILENCE_S,
     Apply,
     CaughtUp,
+    Due,
     Fact,
     File,
     Follower,
@@ -28,7 +29,6 @@ from .follower import (
     Placed,
     Reset,
     StreamLost,
-    Tick,
     Want,
 )
 from .newest import Newest
@@ -165,7 +165,7 @@ class ReplicaSet:
         follower = self._followers.get(topic_level)
         if follower is None:
             return
-        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._confirmed(topic_level):
+        if isinstance(fact, PeerAt | StreamLost | Due) and not self._confirmed(topic_level):
             return
         stream = follower.stream
         for step in follower.handle(fact, now=now):
@@ -233,7 +233,7 @@ class ReplicaSet:
         return Credit(stream=stream, amount=amount)
 
     def overdue(self, *, now: float) -> list[TopicLevel]:
-        """Return what has waited long enough for its answer: each is to be fed a Tick.
+        """Return what has waited long enough for its answer: each is to be fed a Due.
 
         A topic whose turn in a stream has not come waits on while the stream is active.
         """

@@ -11,6 +11,7 @@ that a trace of large values is as short as any other.
 """
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from .wire.messages.catalog import Pulled
@@ -31,6 +32,11 @@ EffectT_contra = TypeVar("EffectT_contra", contravariant=True)
 Step = tuple[float, str, str, tuple[int, ...], int]
 """When it was, in seconds; in or out; the type; its topics, none: of all, or of no topic; the
 version of its topic behind it, 0: it has none. A tuple, for one is made for each delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The fact that time has passed: a core does what is due."""
 
 
 class Clock(Protocol):

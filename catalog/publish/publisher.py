@@ -27,7 +27,7 @@ from ...topics.liveness import HEARTBEAT_MS, LOST, SUSPECT, Liveness
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
-from ...topics.turn import Turn
+from ...topics.turn import Tick, Turn
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import DELTA_BYTES_MAX, PROTOCOL, PROTOCOL_MIN
 from ...topics.wire.messages.answers import HubFacts
@@ -196,11 +196,6 @@ class Lost:
 
     reason: str
     wait_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed."""
 
 
 Fact = FromHub | Committed | EpochBegun | Lost | Tick

@@ -20,7 +20,7 @@ from ...topics.objects.drivers import COUNTS_S
 from ...topics.objects.names import Scope, name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
-from ...topics.turn import Turn
+from ...topics.turn import Tick, Turn
 from ...topics.wire.messages.answers import FunctionPage, StatisticsPage
 from ...topics.wire.messages.catalog import Claimed, Compared, Pulled, Synced, Validated
 from ...topics.wire.messages.connection import Bye, Refused, ServerKeys, Welcome
@@ -62,7 +62,6 @@ from ..protocol.effects import (
     Received,
     Send,
     Started,
-    Tick,
     Trust,
     Wait,
     Watching,

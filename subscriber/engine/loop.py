@@ -25,6 +25,7 @@ from ...topics.link import Handshake, Inbox, Link
 from ...topics.link import ReceivedFrame as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.objects.rules import Rule
+from ...topics.turn import Tick
 from ...topics.wire import decode, encode
 from ...topics.wire.header import POLICY_MARK, policy_number, without_policy
 from ..protocol.effects import (
@@ -47,7 +48,6 @@ from ..protocol.effects import (
     Received,
     Send,
     Subscribe,
-    Tick,
     Trust,
     Unsubscribe,
     Watching,

@@ -63,11 +63,6 @@ class DroppedFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed."""
-
-
-@dataclass(frozen=True, slots=True)
 class ConnectionProblem:
     """Why a server is not reached, or does not admit us; empty: all are reached, and admit us."""
 

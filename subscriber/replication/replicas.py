@@ -28,6 +28,7 @@ from ...topics.follower import (
     LIVE,
     Apply,
     CaughtUp,
+    Due,
     Fact,
     File,
     Follower,
@@ -36,7 +37,6 @@ from ...topics.follower import (
     Placed,
     Reset,
     StreamLost,
-    Tick,
     Want,
 )
 from ...topics.objects.names import group_of, name_of
@@ -459,7 +459,7 @@ class TopicReplicas:
     def tick(self) -> None:
         """Let followers that are behind request a catch-up, first or again."""
         for topic_level in self._set.overdue(now=self._turn.now):
-            self._feed(topic_level, Tick())
+            self._feed(topic_level, Due())
 
     def lose_streams(self) -> None:
         """Request again all that is under way: the hub, or the accepted start, has changed."""

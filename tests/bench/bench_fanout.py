@@ -41,6 +41,7 @@ from topicast.topics.keys.folder import CATALOGD, DRIVER
 from topicast.topics.link import Link
 from topicast.topics.link.curve import join, serve
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
+from topicast.topics.turn import Tick
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import barrier_prefix, prefix
 from topicast.topics.wire.messages.data import Delta
@@ -211,7 +212,7 @@ class Writer:
         """Exchange messages with the hub."""
         for one in self.link.poll(timeout_s):
             self.publishing.receive(one)
-        self.publishing.handle(publisher.Tick())
+        self.publishing.handle(Tick())
         self.publishing.send()
 
     def send(self, deltas: list[Sent], pace: Pace) -> None:

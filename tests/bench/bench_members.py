@@ -37,7 +37,6 @@ from topicast.subscriber.protocol.effects import (
     Received,
     Send,
     Subscribe,
-    Tick,
     Trust,
     Unsubscribe,
     Watching,
@@ -50,6 +49,7 @@ from topicast.topics.backports import assert_never
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
+from topicast.topics.turn import Tick
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.data import Heartbeat
 from topicast.topics.wire.messages.fields import Message

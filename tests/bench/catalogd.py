@@ -38,6 +38,7 @@ from topicast.topics.keys.folder import CATALOGD
 from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.objects.names import block_key
 from topicast.topics.topic import Entry
+from topicast.topics.turn import Tick
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.connection import BULK_CHANNEL, CONTROL_CHANNEL
 from topicast.topics.wire.messages.data import Delta
@@ -134,7 +135,7 @@ class BenchCatalogd:
             left_s = until - time.monotonic()
             for one in self._link.poll(min(max(left_s, 0.0), 0.05)):
                 self._receive(one)
-            self._publish(publisher.Tick())
+            self._publish(Tick())
             if left_s <= 0:
                 return
 

@@ -30,6 +30,7 @@ from topicast.tests.cluster.violation import Violation
 from topicast.tests.keys import client_for
 from topicast.topics.bulk import SendTo
 from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE, Topic
+from topicast.topics.turn import Tick
 from topicast.topics.wire.codec import is_large
 from topicast.topics.wire.messages.data import Delta
 from topicast.topics.wire.messages.fields import Message
@@ -157,7 +158,7 @@ class CatalogProcess:
         if self.catalog is not None:
             self.published.names_known = self.catalog.names_known
             for number in range(len(self.publishers)):
-                self.feed(number, publisher.Tick())
+                self.feed(number, Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
 
     def turn(self, facts: Iterable[object]) -> None:
@@ -318,7 +319,7 @@ class CatalogProcess:
         to_hub = self.publishers[number]
         effects: tuple[publisher.Effect, ...]
         effects = to_hub.handle(fact, now=world.now, now_us=world.now_us)
-        if isinstance(fact, publisher.FromHub | publisher.Tick):
+        if isinstance(fact, publisher.FromHub | Tick):
             effects = (*effects, *to_hub.turn(CHUNKS_BYTES))
         for effect in effects:
             match effect:

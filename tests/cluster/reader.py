@@ -17,6 +17,7 @@ from topicast.tests.cluster.workers import Worker
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client
 from topicast.topics.policy import Policy
+from topicast.topics.turn import Tick
 from topicast.topics.wire.header import policy_number, prefixes_in
 from topicast.topics.wire.messages.connection import Welcome
 from topicast.topics.wire.messages.readers import CatchUp, Credit
@@ -87,7 +88,7 @@ class ReaderProcess:
             noted=self._note,
             wait=self._wait_in_thread,
         )
-        outbox.attach(lambda: self.handle(effects.Tick()))
+        outbox.attach(lambda: self.handle(Tick()))
         self.budget = self._new_budget()
         self.member = Core(
             self.settings,
@@ -160,7 +161,7 @@ class ReaderProcess:
         self.world.check(self.member)
 
     def _tick(self) -> None:
-        self.handle(effects.Tick())
+        self.handle(Tick())
         self.world.at(TICK_S, self._tick)
 
     def _perform(self, effect: object) -> None:  # noqa: C901 - dispatch

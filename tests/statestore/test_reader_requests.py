@@ -17,7 +17,7 @@ from topicast.tests.statestore.hub_driver import (
     want,
 )
 from topicast.topics.bulk import chunk_cost
-from topicast.topics.follower import LIVE, Follower, Tick
+from topicast.topics.follower import LIVE, Due, Follower
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, NONE, tombstone
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk
@@ -225,7 +225,7 @@ def test_reader_catches_up_with_several_topics_in_one_stream() -> None:
         (3, 0, True),
     ]
     follower = Follower(1, FULL)
-    follower.handle(Tick(), now=0)
+    follower.handle(Due(), now=0)
     follower.opened(5, now=0)
     follower.handle(chunks[0], now=0)
     assert (follower.state, follower.version) == (LIVE, 3)

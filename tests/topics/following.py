@@ -12,13 +12,13 @@ from topicast.topics.follower import (
     SILENCE_S_MAX,
     Apply,
     CaughtUp,
+    Due,
     Effect,
     File,
     Follower,
     PeerAt,
     Reset,
     StreamLost,
-    Tick,
     Want,
 )
 from topicast.topics.topic import FULL, PREFIX, Entry, Topic, prefix_tombstone, stub, tombstone
@@ -83,7 +83,7 @@ def requested(effects: tuple[Effect, ...]) -> Wanted:
 def live(version: int = 10, level: int = FULL) -> Follower:
     """Return a follower that a snapshot brought to ``version`` of epoch 5."""
     follower = Follower(7, level)
-    follower.handle(Tick(), now=0)
+    follower.handle(Due(), now=0)
     follower.opened(1, now=0)
     follower.handle(chunk(1, 0, version, snapshot=True, level=level), now=0)
     assert (follower.state, follower.version) == (LIVE, version)
@@ -155,7 +155,7 @@ class Walk:
             self.feed(self.copies[0])
             self.receive(PeerAt(self.writer.epoch, self.writer.version))
             self.now += SILENCE_S_MAX + 1
-            self.receive(Tick())
+            self.receive(Due())
             if self.want is None:
                 break
             self.open(self.copies[0])
@@ -286,7 +286,7 @@ class Walk:
 
     def wait(self, pick: Pick) -> None:
         self.now += (0.05, 0.3, 3.0)[pick(0, 2)]
-        self.receive(Tick())
+        self.receive(Due())
 
 
 def walk(pick: Pick, *, steps: int) -> None:

@@ -18,6 +18,7 @@ from topicast.topics.follower import (
     SILENCE_S,
     Apply,
     CaughtUp,
+    Due,
     Fact,
     File,
     Follower,
@@ -26,7 +27,6 @@ from topicast.topics.follower import (
     Placed,
     Reset,
     StreamLost,
-    Tick,
 )
 from topicast.topics.topic import FULL, MINIMAL, stub
 from topicast.topics.wire.messages.connection import Refused
@@ -47,7 +47,7 @@ def test_follower_begins_by_requesting_what_its_position_lacks(position: dict[st
     follower = Follower(7, FULL, **position)
     assert (follower.state, follower.deadline) == (BEHIND, 0.0)
     like = {"epoch": 0, "version": 0} | position
-    assert requested(follower.handle(Tick(), now=0)) == Wanted(topic=7, level=FULL, **like)
+    assert requested(follower.handle(Due(), now=0)) == Wanted(topic=7, level=FULL, **like)
 
 
 def test_follower_that_is_placed_goes_on_with_the_deltas_that_came_before() -> None:
@@ -76,7 +76,7 @@ def test_delta_that_follows_is_applied_without_what_was_applied_before() -> None
     "fact",
     [
         *(delta(8, 10), delta(9, 10), delta(0, 1), delta(3, 99, epoch=4)),
-        *(PeerAt(5, 10), PeerAt(5, 9), PeerAt(4, 99), StreamLost(), Tick()),
+        *(PeerAt(5, 10), PeerAt(5, 9), PeerAt(4, 99), StreamLost(), Due()),
         Refused(request=0, code="BUSY", message="", retry_ms=0),
     ],
     ids=lambda fact: type(fact).__name__,
@@ -246,7 +246,7 @@ def test_catch_up_never_ends_below_what_another_sender_gave() -> None:
     again(follower, 3)
     assert follower.handle(chunk(3, 10, 13), now=10) == ()
     assert (follower.state, follower.version, follower.stream) == (BEHIND, 10, 0)
-    assert requested(follower.handle(Tick(), now=11)).resume_version == 12
+    assert requested(follower.handle(Due(), now=11)).resume_version == 12
 
 
 def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
@@ -257,7 +257,7 @@ def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
     follower.handle(chunk(3, 0, 20, entries=(entry(20),), snapshot=True), now=10)
     assert follower.state is BEHIND
     follower.check()
-    follower.handle(Tick(), now=11)
+    follower.handle(Due(), now=11)
     follower.opened(4, now=11)
     follower.handle(chunk(4, 0, 31), now=11)
     assert (follower.state, follower.version) == (LIVE, 31)
@@ -319,16 +319,16 @@ def test_refused_follower_requests_again_after_the_time_named(
     assert (follower.stream, follower.deadline) == (2, deadline)
     assert follower.handle(no, now=10) == ()
     assert (follower.stream, follower.deadline) == (0, 10 + waits_s)
-    assert follower.handle(Tick(), now=10 + waits_s - 0.01) == ()
-    assert requested(follower.handle(Tick(), now=10 + waits_s)).version == 10
+    assert follower.handle(Due(), now=10 + waits_s - 0.01) == ()
+    assert requested(follower.handle(Due(), now=10 + waits_s)).version == 10
 
 
 def test_silent_stream_is_given_up() -> None:
     """P-CATCH-12."""
     follower = behind()
     assert follower.deadline == 10 + SILENCE_S
-    assert follower.handle(Tick(), now=10 + SILENCE_S - 0.01) == ()
-    assert requested(follower.handle(Tick(), now=10 + SILENCE_S)).version == 10
+    assert follower.handle(Due(), now=10 + SILENCE_S - 0.01) == ()
+    assert requested(follower.handle(Due(), now=10 + SILENCE_S)).version == 10
     assert follower.stream == 0
 
 
@@ -338,7 +338,7 @@ def test_each_silent_stream_in_a_row_is_waited_for_twice_as_long() -> None:
     for stream in range(3, 9):
         waits_s.append(follower.deadline - now)
         now = follower.deadline
-        requested(follower.handle(Tick(), now=now))
+        requested(follower.handle(Due(), now=now))
         follower.opened(stream, now=now)
     assert waits_s == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0]
     follower.handle(chunk(8, 10, 14, entries=(entry(12),), last=False), now=now)
@@ -350,7 +350,7 @@ def test_stream_that_carries_another_topic_is_not_silent() -> None:
     follower = behind()
     follower.on_stream_active(now=11)
     assert follower.deadline == 11 + SILENCE_S
-    follower.handle(Tick(), now=11 + SILENCE_S)
+    follower.handle(Due(), now=11 + SILENCE_S)
     follower.on_stream_active(now=20)
     assert follower.deadline == 11 + SILENCE_S + RETRY_S
 
@@ -361,7 +361,7 @@ def test_answers_that_bring_nothing_are_requested_again_after_a_pause() -> None:
     old = chunk(2, 0, 50, epoch=4, snapshot=True)
     assert follower.handle(old, now=10.1) == ()
     assert follower.deadline == pytest.approx(10 + RETRY_S)
-    requested(follower.handle(Tick(), now=10 + RETRY_S))
+    requested(follower.handle(Due(), now=10 + RETRY_S))
     follower.opened(3, now=10 + RETRY_S)
     assert follower.handle(replace(old, stream=3), now=10.3) == ()
 

@@ -13,13 +13,13 @@ from topicast.topics.follower import (
     LIVE,
     SILENCE_S,
     CaughtUp,
+    Due,
     Fact,
     PeerAt,
     Place,
     Placed,
     Reset,
     StreamLost,
-    Tick,
     Want,
 )
 from topicast.topics.replica_set import (
@@ -72,7 +72,7 @@ def feed(one: ReplicaSet, topic: int, fact: Fact, *, now: float) -> list[Step]:
 def tick(one: ReplicaSet, *, now: float) -> CatchUp | None:
     """Let what is overdue be requested."""
     for topic, _ in one.overdue(now=now):
-        feed(one, topic, Tick(), now=now)
+        feed(one, topic, Due(), now=now)
     return one.request(one.wanted, now=now)
 
 
@@ -119,7 +119,7 @@ def test_topic_that_is_caught_up_leaves_its_stream_and_the_last_one_closes_it() 
     assert one.processed(1, 500) is None
 
 
-@pytest.mark.parametrize("fact", [PeerAt(5, 99), StreamLost(), Tick()], ids=str)
+@pytest.mark.parametrize("fact", [PeerAt(5, 99), StreamLost(), Due()], ids=str)
 def test_nothing_is_requested_before_its_deltas_are_sure_to_come(fact: Fact) -> None:
     """P-SUB-3: neither for a heartbeat, nor a lost stream, nor an answer that is overdue."""
     reader = Reader({1}, {1: 1000})
@@ -140,7 +140,7 @@ def test_position_that_comes_in_a_catch_up_abandons_its_stream() -> None:
     """P-SUB-3: nothing of it is expected any more, so what still comes is cancelled."""
     one = replicas()
     one.follow(1, MINIMAL)
-    assert [type(step) for step in one.feed((1, MINIMAL), Tick(), now=0.0)] == [Want]
+    assert [type(step) for step in one.feed((1, MINIMAL), Due(), now=0.0)] == [Want]
     assert one.request(one.wanted, now=0.0) is not None
     steps = list(one.feed((1, MINIMAL), Place(5, 10), now=0.1))
     assert steps == [Placed(1, 5, 10), Abandoned(1)]
@@ -234,7 +234,7 @@ def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
     opened(one)
     feed(one, 1, part(1, 1, 10, last=False, entries=delta(0, 1).entries), now=0.1)
     assert one.deadline == 0.1 + SILENCE_S
-    [want, abandoned] = feed(one, 1, Tick(), now=0.1 + SILENCE_S)
+    [want, abandoned] = feed(one, 1, Due(), now=0.1 + SILENCE_S)
     assert isinstance(want, Want)
     assert abandoned == Abandoned(1)
     assert not one.received(1, (1, FULL), now=0.1 + SILENCE_S), "what still comes is cancelled"

@@ -36,11 +36,10 @@ from topicast.catalog.publish.publisher import (
     Reconnect,
     SendOn,
     State,
-    Tick,
 )
 from topicast.topics.liveness import HEARTBEAT_MS
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.turn import Turn
+from topicast.topics.turn import Tick, Turn
 from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,

@@ -28,6 +28,7 @@ from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
 from topicast.topics.topic import STUB, VALUE, accounted_bytes, table_topic
+from topicast.topics.turn import Tick
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import Sync
@@ -120,7 +121,7 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
     assert isinstance(changes, effects.Notify)
     assert {change.object for change in changes.changes} == {"shop.orders", "shop.sales"}
     assert answer == effects.Complete(read)
-    later = core.handle(effects.Tick(), now=now)
+    later = core.handle(Tick(), now=now)
     assert not any(isinstance(one, effects.Notify) for one in later)
 
 
@@ -149,7 +150,7 @@ def test_operation_that_fails_leaves_no_effect_of_it_behind(shopping: Shopping) 
     with pytest.raises(RuntimeError):
         core.handle(Command(fail, deadline=now + 1), now=now)
     core.restart()
-    sent = [one for one in core.handle(effects.Tick(), now=now) if isinstance(one, effects.Send)]
+    sent = [one for one in core.handle(Tick(), now=now) if isinstance(one, effects.Send)]
     assert not any(isinstance(one.message, Sync) for one in sent)
 
 

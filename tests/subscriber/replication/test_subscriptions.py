@@ -13,6 +13,7 @@ from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NotReady, OverBudget, UsageError
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE
+from topicast.topics.turn import Tick
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages.connection import Hello, KeepAlive, Refused, Welcome
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
@@ -661,6 +662,6 @@ def test_deadline_is_the_next_time_at_which_there_is_work() -> None:
     for _ in range(200):
         shopping.pass_time(0.01)
         if shopping.cluster.now < member.deadline:
-            assert member.handle(effects.Tick(), now=shopping.cluster.now) == ()
+            assert member.handle(Tick(), now=shopping.cluster.now) == ()
             idle += 1
     assert idle > 100
