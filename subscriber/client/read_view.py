@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from ...topics.errors import NotReady, StaleMetadata, UsageError
-from ...topics.objects.filters import LENGTH_MAX
+from ...topics.objects.filters.tokens import LENGTH_MAX
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import ALL, by_sql
 from ...topics.objects.tables import Partition, Table

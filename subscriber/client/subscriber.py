@@ -21,7 +21,7 @@ from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
 from ...topics.notebook import shown
-from ...topics.objects.filters import LENGTH_MAX
+from ...topics.objects.filters.tokens import LENGTH_MAX
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import (

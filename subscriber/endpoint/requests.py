@@ -28,7 +28,7 @@ CALL: Final = 1
 ONEWAY: Final = 4
 NAME_BYTES_MAX: Final = 128  # of a method; Hive's longest has 45
 DEPTH_MAX: Final = 4  # a struct in the arguments' one, and a list in that
-REQUEST_BYTES_MAX: Final = 2 << 20  # a filter of 1 MiB, which filters.py allows, and more
+REQUEST_BYTES_MAX: Final = 2 << 20  # a filter of 1 MiB, which filters/tokens.py allows, and more
 ITEMS_MAX: Final = 50_000  # of a list; Hive asks for 300 partitions at once
 
 Value: TypeAlias = "bool | int | bytes | list[Value] | dict[int, Value]"

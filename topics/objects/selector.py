@@ -10,8 +10,8 @@
 ``matches`` and ``ranges`` need the table's partition columns: ``ranges`` returns the names to look
 at, ``matches`` the test for the partitions found there.
 
-A filter is held in the metastore's own form (filters.py), which every release of catalogd reads;
-what only SQL can say (sql_filters.py) is a kind of its own, as it was written.
+A filter is held in the metastore's own form (filters/hive.py); what only SQL can say
+(filters/sql.py) is a kind of its own, as it was written.
 
     ds = '2026-11-01' and hour > 3   ──▶   ds=2026-11-01/hour=…
 
@@ -28,10 +28,12 @@ from typing import Final, TypeAlias
 
 from ..backports import IntEnum
 from ..errors import UsageError
-from .filters import Among, Comparison, Every, Leaf, Literal, Some, Term, bind, parse
+from .filters.hive import parse_hive
+from .filters.matching import bind
+from .filters.operands import DATE, date_of
+from .filters.sql import in_hive, parse_sql
+from .filters.terms import Among, Comparison, Every, Leaf, Literal, Some, Term
 from .names import check_partition_name, partition_name, partition_values
-from .operands import DATE, date_of
-from .sql_filters import in_hive, parse_sql
 from .tables import Column
 
 RANGES_MAX: Final = 4096  # beyond, looking at every block is as cheap
@@ -116,7 +118,7 @@ class Selector:
     def _term(self) -> Term:
         if self.parsed is not None:
             return self.parsed
-        return (parse_sql if self.kind == SelectorKind.SQL else parse)(self.filter)
+        return (parse_sql if self.kind == SelectorKind.SQL else parse_hive)(self.filter)
 
 
 TABLE_ONLY: Final = Selector(SelectorKind.TABLE)
@@ -129,7 +131,7 @@ def by_filter(text: str) -> Selector:
     Raises:
         UsageError: ``text`` is not a valid filter.
     """
-    return Selector(SelectorKind.FILTER, filter=text, parsed=parse(text))
+    return Selector(SelectorKind.FILTER, filter=text, parsed=parse_hive(text))
 
 
 def by_sql(text: str) -> Selector:

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.filters import DEPTH_MAX, parse
+from topicast.topics.objects.filters.hive import parse_hive
+from topicast.topics.objects.filters.sql import in_hive, parse_sql
+from topicast.topics.objects.filters.tokens import DEPTH_MAX
 from topicast.topics.objects.names import NULL_PARTITION, partition_name
 from topicast.topics.objects.selector import Selector, SelectorKind, by_filter, by_sql
-from topicast.topics.objects.sql_filters import in_hive, parse_sql
 from topicast.topics.objects.tables import Column
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.catalog import Pull
@@ -365,7 +366,7 @@ def test_what_is_written_for_the_metastore_is_read_as_the_same(text: str) -> Non
     term = parse_sql(text)
     hive = in_hive(term)
     if hive is not None:
-        assert parse(hive) == term
+        assert parse_hive(hive) == term
         assert by_filter(hive) == by_sql(text)
 
 

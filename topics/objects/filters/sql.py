@@ -30,20 +30,8 @@ from decimal import Decimal
 from math import isinf
 from typing import Final
 
-from ..errors import UsageError
-from .filters import (
-    Among,
-    Comparison,
-    Every,
-    Functions,
-    Like,
-    Literal,
-    Null,
-    Some,
-    Term,
-    Tokens,
-    parse,
-)
+from ...errors import UsageError
+from .hive import parse_hive
 from .operands import (
     BOOLEAN,
     DATE,
@@ -58,6 +46,8 @@ from .operands import (
     timestamp_of,
     whole_of,
 )
+from .terms import Among, Comparison, Every, Functions, Like, Literal, Null, Some, Term
+from .tokens import Tokens
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -111,7 +101,7 @@ def in_hive(term: Term) -> str | None:
     """Return ``term`` as a filter of the metastore's; None if that has no word for it."""
     try:
         text = _written(term)
-        return text if parse(text) == term else None
+        return text if parse_hive(text) == term else None
     except UsageError:
         return None
 

@@ -16,8 +16,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from math import isnan
 from typing import Any, Final, TypeAlias
 
-from ..errors import UsageError
-from .names import NULL_PARTITION
+from ...errors import UsageError
+from ..names import NULL_PARTITION
 
 Value: TypeAlias = Any  # of a kind that the operand names; values of one kind can be compared
 Read: TypeAlias = Callable[[Any], Value | None]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.filters import DEPTH_MAX, LENGTH_MAX
+from topicast.topics.objects.filters.tokens import DEPTH_MAX, LENGTH_MAX
 from topicast.topics.objects.names import NULL_PARTITION, partition_name
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Column
