@@ -77,6 +77,7 @@ class NameListing:
         self._names_again_at = 0.0  # not before, for events that name nothing
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
+        self._read_since_id = -1  # newest event when everything began to be read again
 
     @property
     def names_known(self) -> bool:
@@ -145,14 +146,21 @@ class NameListing:
         self.lifecycle = state
 
     def on_gap(self, gap: Gap, seq: int) -> None:
-        """Note what is missing, and read everything again."""
+        """Note what is missing, and read everything again, unless it is read since these events.
+
+        A connection that is identified by its tables orders the reads before a poll finds the gap.
+        """
         self._counts.event_gaps += 1
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
-        self.read_again(seq)
+        if gap[1] > self._read_since_id:
+            self.read_again(seq)
+        elif self.serving:
+            self._note_gap()
 
     def read_again(self, seq: int) -> None:
         """Read again what is known, and the names, for what is not."""
         self._names_at = self._turn.now
+        self._read_since_id = self._poller.newest
         self._reconciliation.clear()
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
@@ -166,18 +174,25 @@ class NameListing:
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         new: tuple[TableId, ...] = ()
         if self.names_known:
-            self.resync(databases, (t for t in tables if self._namespace.find(t) is None))
-            if self._gap is not None:
-                known = sum(1 for _ in self._namespace.every_table())
-                text = f"{self.missing}: {known} tables are read again, and what is new"
-                self._turn.add(Noted(text=text, trouble=True))
-                self._gap = None
+            again = self.lifecycle is Lifecycle.RELISTING  # what is known is read already
+            dbs = [db for db in databases if not (again and self._namespace.has_database(db))]
+            self.resync(dbs, (t for t in tables if self._namespace.find(t) is None))
+            self._note_gap()
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
             self._namespace.write(structs, tables, source=SOURCE_LOAD)
             new = tuple(tables)
         self._become(Lifecycle.SERVING)
         return new
+
+    def _note_gap(self) -> None:
+        """Log which events are missing, once the names are known."""
+        if self._gap is None:
+            return
+        known = sum(1 for _ in self._namespace.every_table())
+        text = f"{self.missing}: {known} tables are read again, and what is new"
+        self._turn.add(Noted(text=text, trouble=True))
+        self._gap = None
 
     def resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
         """Read these again, first what readers have requested last: events are missing."""

@@ -513,6 +513,7 @@ class Poller:
             self.newest = window.last_id
             return None
         self._due_at = self._whole_at = now
+        self.newest = max(fact.current_id, window.last_id)
         if not self._followed:
             return Finding(same=False, why="nothing shows that the names were read from it")
         finding = self._check.on_identified(
