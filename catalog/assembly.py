@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from ..topics.errors import ConfigError, StoreError, WireError
-from ..topics.held_memory import MemoryLimit
 from ..topics.keys.clients import Clients
 from ..topics.keys.folder import DaemonKeys, with_servers
 from ..topics.link import Link
-from ..topics.memory_limit import resident_bytes
+from ..topics.memory.held_memory import MemoryLimit
+from ..topics.memory.memory_limit import resident_bytes
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig

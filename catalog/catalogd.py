@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Final
 
 from ..topics.backports import assert_never
-from ..topics.bulk import SendTo
 from ..topics.errors import ConfigError, StoreFull, WireError
-from ..topics.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.histogram import HistogramFacts
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
-from ..topics.limited_topic import LimitedTopic
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
-from ..topics.memory_limit import resident_bytes
+from ..topics.memory.held_memory import LOOK_S, MemoryLimit, give_back
+from ..topics.memory.limited_topic import LimitedTopic
+from ..topics.memory.memory_limit import resident_bytes
+from ..topics.streams.bulk import SendTo
 from ..topics.topic import NAMESPACE, Topic
 from ..topics.turn import Tick
 from ..topics.verdict import Verdict, news

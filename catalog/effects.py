@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ..topics.bulk import SendTo
 from ..topics.keys.clients import Client
+from ..topics.streams.bulk import SendTo
 from ..topics.wire.messages.answers import HubFacts
 from ..topics.wire.messages.fields import Message
 from .follow.notes import Noted

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from .. import __version__
 from ..topics.errors import StoreFull
-from ..topics.held_memory import MemoryFacts, memory_short
 from ..topics.histogram import HistogramFacts
+from ..topics.memory.held_memory import MemoryFacts, memory_short
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ..topics.bulk import SendTo
 from ..topics.keys.clients import Clients
+from ..topics.streams.bulk import SendTo
 from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
 

@@ -13,15 +13,15 @@ from functools import lru_cache
 from math import inf
 from typing import Any, Final
 
-from ..topics.bulk import Sender, SendTo
 from ..topics.errors import ConfigError, WireError
-from ..topics.held_memory import MemoryLimit
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import HEARTBEAT_MS, LOST, SUSPECT_S
+from ..topics.memory.held_memory import MemoryLimit
 from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
+from ..topics.streams.bulk import Sender, SendTo
 from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
 from ..topics.turn import Turn
 from ..topics.wire import encode

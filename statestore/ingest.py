@@ -15,9 +15,11 @@ from itertools import count
 from typing import Final
 
 from ..topics.backports import assert_never
-from ..topics.bulk import RETRY_MS, chunk_cost
 from ..topics.errors import ConfigError
-from ..topics.follower import (
+from ..topics.memory.held_memory import MemoryLimit
+from ..topics.memory.limited_topic import LimitedTopic
+from ..topics.streams.bulk import RETRY_MS, chunk_cost
+from ..topics.streams.follower import (
     LIVE,
     Apply,
     CaughtUp,
@@ -31,9 +33,7 @@ from ..topics.follower import (
     StreamLost,
     Want,
 )
-from ..topics.held_memory import MemoryLimit
-from ..topics.limited_topic import LimitedTopic
-from ..topics.replica_set import Abandoned, ReplicaSet, Step
+from ..topics.streams.replica_set import Abandoned, ReplicaSet, Step
 from ..topics.topic import (
     ALL_OFFERED,
     FULL,

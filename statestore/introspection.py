@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from ..topics.bulk import SendTo
 from ..topics.liveness import LOST
 from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
+from ..topics.streams.bulk import SendTo
 from ..topics.topic import LEVELS
 from ..topics.turn import Turn
 from ..topics.wire.messages.answers import FollowedTopic, FollowedTopics, Inspected, NamedFacts

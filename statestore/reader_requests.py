@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from ..topics.bulk import Sender, chunks, everything
+from ..topics.streams.bulk import Sender, chunks, everything
 from ..topics.topic import FULL, offered
 from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.fields import Message

@@ -15,14 +15,14 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
-from ..topics.bulk import SendTo
 from ..topics.errors import ConfigError, WireError
-from ..topics.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, ReceivedFrame
-from ..topics.memory_limit import resident_bytes
+from ..topics.memory.held_memory import LOOK_S, MemoryLimit, give_back
+from ..topics.memory.memory_limit import resident_bytes
+from ..topics.streams.bulk import SendTo
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from .. import __version__
-from ..topics.held_memory import MemoryFacts, memory_short
 from ..topics.histogram import HistogramFacts
 from ..topics.liveness import LIVE, LOST, SUSPECT_S
+from ..topics.memory.held_memory import MemoryFacts, memory_short
 from ..topics.objects.drivers import ANNOUNCED, CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON

@@ -57,33 +57,17 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 # All rooms and modules of a folder, but for its __init__: each may import those before it.
 ONE_WAY = {
     "topics": (
-        *(
-            "errors",
-            "backports",
-            "slices",
-            "sizes",
-            "histogram",
-            "newest",
-            "settings",
-            "requests",
-            "liveness",
-        ),
-        *("notebook", "objects", "topic", "limited_topic"),
-        *(
-            "policy",
-            "wire",
-            "comparison",
-            "turn",
-            "keys",
-            "bulk",
-            "follower",
-            "replica_set",
-            "link",
-            "verdict",
-            "memory_limit",
-            "held_memory",
-        ),
+        *("errors", "backports", "slices", "sizes", "histogram", "newest", "settings", "requests"),
+        *("liveness", "notebook", "objects", "topic", "policy", "wire", "comparison", "turn"),
+        *("keys", "streams", "link", "verdict", "memory"),
     ),
+    "topics/memory": ("memory_limit", "limited_topic", "held_memory"),
+    "topics/objects": (
+        *("names", "changes", "metastore_facts", "encoding", "spark_schema", "rules", "drivers"),
+        *("tables", "properties", "filters", "selector"),
+    ),
+    "topics/objects/encoding": ("thrift", "edits", "templates", "values"),
+    "topics/streams": ("bulk", "follower", "replica_set"),
     "statestore": (
         *("effects", "membership", "drivers", "applied", "stub_deltas", "validation", "policies"),
         *("ingest", "reader_requests", "status", "introspection", "hub", "config", "statestored"),

@@ -26,8 +26,8 @@ def test_file_that_a_row_lacks_is_found(row: str, file: str, fault: str) -> None
 
 def test_file_that_has_nothing_to_do_with_a_row_is_found() -> None:
     table = dict(contributing.rows())
-    table["one more command"] |= {"topics/bulk.py"}
-    assert contributing.faults(table) == ["one more command: topics/bulk.py has none of it"]
+    table["one more command"] |= {"topics/streams/bulk.py"}
+    assert contributing.faults(table) == ["one more command: topics/streams/bulk.py has none of it"]
 
 
 def test_row_that_is_not_there_is_found() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from .objects.thrift import (
+from .objects.encoding.thrift import (
     BOOL,
     DOUBLE,
     FIELD_HEADER_BYTES,
@@ -28,7 +28,7 @@ from .objects.thrift import (
     map_header,
     skip,
 )
-from .objects.values import encode_database_value
+from .objects.encoding.values import encode_database_value
 from .wire.header import VALUE_BYTES_MAX
 
 DATABASE_PARAMETERS: Final = 4  # their field in the struct of a database

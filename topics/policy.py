@@ -13,8 +13,8 @@ from typing import Final
 from zlib import crc32
 
 from .errors import ConfigError
+from .objects.encoding.values import encode_problem
 from .objects.names import group_of, problem_key, rules_key
-from .objects.values import encode_problem
 from .topic import NAMESPACE, Entry
 
 TEXT_MAX: Final = 1024  # characters of the patterns of one key

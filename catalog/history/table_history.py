@@ -12,16 +12,16 @@ from typing import ClassVar, Final, NamedTuple
 
 from ...topics.errors import UsageError
 from ...topics.objects.changes import ChangeKind
-from ...topics.objects.names import TableId, group_of, name_of, table_key, table_name
-from ...topics.objects.properties import different, partition_properties, table_properties
-from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
-from ...topics.objects.values import (
+from ...topics.objects.encoding.values import (
     LOADING,
     PartitionRecord,
     TableValue,
     decode_block,
     decode_table_value,
 )
+from ...topics.objects.names import TableId, group_of, name_of, table_key, table_name
+from ...topics.objects.properties import different, partition_properties, table_properties
+from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
 from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.codec import fitting

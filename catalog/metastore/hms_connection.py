@@ -26,8 +26,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException, TMessageType, TType
 
+from ...topics.objects.encoding.thrift import fields, read_text
 from ...topics.objects.names import partition_keys, partition_name
-from ...topics.objects.thrift import fields, read_text
 from .addresses import MetastoreAddress
 from .capture import Capture
 from .port import RawEvent

@@ -7,15 +7,15 @@ bytes ──small──▶ decoded, and kept until memory is short
 from functools import lru_cache
 from typing import Final
 
-from ...topics.objects.tables import Table, read_table
-from ...topics.objects.thrift import fields, read_int
-from ...topics.objects.values import (
+from ...topics.objects.encoding.thrift import fields, read_int
+from ...topics.objects.encoding.values import (
     TableValue,
     decode_database_value,
     decode_names,
     decode_table_value,
     document_bytes,
 )
+from ...topics.objects.tables import Table, read_table
 
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time

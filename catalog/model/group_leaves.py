@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
-from ...topics.objects.edits import Leaves
+from ...topics.objects.encoding.edits import Leaves
 from ...topics.topic import TOMBSTONE, Entry, Topic
 
 

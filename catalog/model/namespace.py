@@ -13,6 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...topics.comparison import database_as_held
 from ...topics.objects.changes import ChangeKind
+from ...topics.objects.encoding.values import (
+    NameRecord,
+    Pause,
+    decode_pause,
+    decode_problem,
+    edit_names,
+    encode_database_value,
+    encode_pause,
+    encode_problem,
+)
 from ...topics.objects.names import (
     TableId,
     database_key,
@@ -25,16 +35,6 @@ from ...topics.objects.names import (
     rules_key,
 )
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
-from ...topics.objects.values import (
-    NameRecord,
-    Pause,
-    decode_pause,
-    decode_problem,
-    edit_names,
-    encode_database_value,
-    encode_pause,
-    encode_problem,
-)
 from ...topics.topic import NAMESPACE, entry_of, prefix_tombstone, tombstone
 from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS
 from .decoded import database_of, names_of

@@ -16,10 +16,8 @@ from typing import Final
 from ...topics.errors import UsageError, WireError
 from ...topics.newest import Newest
 from ...topics.objects.changes import ChangeKind
-from ...topics.objects.names import TableId, block_key, table_key, table_of
-from ...topics.objects.tables import Column
-from ...topics.objects.templates import Templates
-from ...topics.objects.values import (
+from ...topics.objects.encoding.templates import Templates
+from ...topics.objects.encoding.values import (
     ABSENT,
     COMPLETE,
     LOADING,
@@ -29,6 +27,8 @@ from ...topics.objects.values import (
     edit_partitions,
     encode_table_value,
 )
+from ...topics.objects.names import TableId, block_key, table_key, table_of
+from ...topics.objects.tables import Column
 from ...topics.topic import (
     NAMESPACE,
     STUB,

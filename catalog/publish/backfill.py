@@ -12,8 +12,8 @@ from collections import deque
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
+from ...topics.objects.encoding.values import restamp_block
 from ...topics.objects.names import group_of, table_of
-from ...topics.objects.values import restamp_block
 from ...topics.topic import NAMESPACE, VALUE, Entry
 from ...topics.turn import Clock
 from ...topics.wire.codec import is_large, row_bytes

@@ -19,13 +19,13 @@ from random import Random
 from typing import Final
 
 from ...topics.backports import StrEnum
-from ...topics.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
 from ...topics.errors import ConfigError, WireError
 from ...topics.keys.clients import checked_keys
 from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import HEARTBEAT_MS, LOST, SUSPECT, Liveness
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
+from ...topics.streams.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
 from ...topics.turn import Tick, Turn
 from ...topics.wire.codec import is_large, row_bytes

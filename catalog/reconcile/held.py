@@ -20,8 +20,8 @@ from ...topics.comparison import (
     same_struct,
 )
 from ...topics.errors import WireError
+from ...topics.objects.encoding.values import COMPLETE
 from ...topics.objects.names import TableId
-from ...topics.objects.values import COMPLETE
 from ..ingest.loads.sync_rules import SyncRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
 from ..model.decoded import read_struct

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ...topics.bulk import SendTo
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
 from ...topics.histogram import HistogramFacts
 from ...topics.keys.clients import Client, ClientRole
 from ...topics.newest import Newest
 from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_name, table_name
 from ...topics.policy import Policy
+from ...topics.streams.bulk import SendTo
 from ...topics.turn import Outbox
 from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (

@@ -21,12 +21,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...topics.bulk import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
 from ...topics.errors import StaleMetadata, UsageError
 from ...topics.histogram import Histogram, HistogramFacts
+from ...topics.objects.encoding.values import LOADING, decode_block, encode_listing
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import KeyRange, Matches, SelectorKind
-from ...topics.objects.values import LOADING, decode_block, encode_listing
+from ...topics.streams.bulk import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
 from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.turn import Outbox
 from ...topics.wire.codec import is_large, row_bytes

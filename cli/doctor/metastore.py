@@ -12,7 +12,7 @@ from ...catalog.metastore.addresses import Addresses
 from ...catalog.metastore.hive_site import MetastoreClient
 from ...catalog.metastore.port import untried
 from ...topics.errors import SourceError
-from ...topics.objects.thrift import fields, read_int
+from ...topics.objects.encoding.thrift import fields, read_int
 from .checks import Answer, ok, warning, wrong
 from .servers import SET_CLOCKS
 

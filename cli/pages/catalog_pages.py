@@ -18,6 +18,12 @@ from ...catalog.ingest.events.event_log import BYTES_MAX as LOG_BYTES_MAX
 from ...catalog.status import CatalogStatus
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import NoSuchObject, UsageError
+from ...topics.objects.encoding.values import (
+    decode_database_value,
+    decode_names,
+    decode_table_value,
+    names_in_block,
+)
 from ...topics.objects.names import (
     TableId,
     block_lead,
@@ -30,12 +36,6 @@ from ...topics.objects.names import (
     table_name,
 )
 from ...topics.objects.tables import Table, read_database, read_table
-from ...topics.objects.values import (
-    decode_database_value,
-    decode_names,
-    decode_table_value,
-    names_in_block,
-)
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.messages.fields import Cell
 from ..overview import place

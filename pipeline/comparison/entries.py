@@ -13,6 +13,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from ...topics.comparison import DATABASE, PARTITION, TABLE
 from ...topics.errors import WireError
+from ...topics.objects.encoding.values import (
+    TableValue,
+    decode_block,
+    decode_database_value,
+    decode_names,
+    decode_table_value,
+)
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
@@ -23,13 +30,6 @@ from ...topics.objects.names import (
     table_of,
 )
 from ...topics.objects.tables import PartitionReader
-from ...topics.objects.values import (
-    TableValue,
-    decode_block,
-    decode_database_value,
-    decode_names,
-    decode_table_value,
-)
 from ...topics.topic import NAMESPACE, STUB, Entry, value_of
 from .verdict import TableVerdict
 

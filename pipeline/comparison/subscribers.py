@@ -25,13 +25,13 @@ from ...topics.errors import (
     UsageError,
     WireError,
 )
-from ...topics.objects.names import group_of, is_database, table_name, table_of
-from ...topics.objects.values import (
+from ...topics.objects.encoding.values import (
     LOADING,
     decode_database_value,
     decode_names,
     decode_table_value,
 )
+from ...topics.objects.names import group_of, is_database, table_name, table_of
 from ...topics.topic import FULL, LEVELS, MINIMAL, NAMESPACE, Entry, value_of
 from ..datasource.planning import ReadPlanner
 from ..datasource.scanning import KeyRange

@@ -15,9 +15,9 @@ from typing import Protocol
 from ...subscriber.client.conversation import Conversation
 from ...topics.comparison import TABLE
 from ...topics.errors import ObjectGone, SourceRefused, TopicastError, WireError
+from ...topics.objects.encoding.values import decode_table_value
 from ...topics.objects.names import TableId, key_before, table_key, table_name
 from ...topics.objects.tables import read_table
-from ...topics.objects.values import decode_table_value
 from ...topics.topic import value_of
 from ..datasource.planning import BEHIND_BLOCKS, Work
 from ..datasource.reading import catalogd_of, is_whole

@@ -21,6 +21,7 @@ from ...topics.keys.clients import ClientRole
 from ...topics.keys.credential import Credential, credential_text
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
+from ...topics.objects.encoding.values import decode_names
 from ...topics.objects.names import (
     NamesKey,
     TableId,
@@ -30,7 +31,6 @@ from ...topics.objects.names import (
     parse_namespace_key,
     table_key,
 )
-from ...topics.objects.values import decode_names
 from ...topics.settings import parse_addresses
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from ...topics.wire.messages.answers import NamedFacts, Subscribers

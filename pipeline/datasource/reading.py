@@ -12,6 +12,13 @@ from ...topics.errors import AuthRefused, HistoryGone, UsageError
 from ...topics.keys.credential import read_credential
 from ...topics.link import Link
 from ...topics.objects.changes import ChangeKind
+from ...topics.objects.encoding.values import (
+    LOADING,
+    TableValue,
+    decode_block,
+    decode_database_value,
+    decode_table_value,
+)
 from ...topics.objects.names import (
     TableId,
     block_lead,
@@ -23,13 +30,6 @@ from ...topics.objects.names import (
     table_of,
 )
 from ...topics.objects.tables import PartitionReader, read_database, read_table
-from ...topics.objects.values import (
-    LOADING,
-    TableValue,
-    decode_block,
-    decode_database_value,
-    decode_table_value,
-)
 from ...topics.topic import Entry, value_of
 from .options import SourceOptions
 from .planning import Part, Piece, Work

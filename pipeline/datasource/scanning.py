@@ -14,9 +14,9 @@ from operator import itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from ...subscriber.client.conversation import Conversation
-from ...topics.bulk import CREDIT_MAX
 from ...topics.errors import LinkError, WireError
 from ...topics.objects.names import TableId, parse_table_name
+from ...topics.streams.bulk import CREDIT_MAX
 from ...topics.topic import Entry, value_of
 from ...topics.wire.messages.answers import FilePage, SweepPage
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Scan, Scanned

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from ...topics.errors import LinkError, NoSuchObject, NotVisible
+from ...topics.objects.encoding.values import NameRecord, decode_listing
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import Database
-from ...topics.objects.values import NameRecord, decode_listing
 from ...topics.topic import Version
 from ..fetch.fetcher import PartitionRequest, Result
 from ..store.table_snapshot import Head, TableSnapshot

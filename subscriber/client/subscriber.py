@@ -21,6 +21,8 @@ from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
 from ...topics.notebook import shown
+from ...topics.objects.encoding.templates import Templates
+from ...topics.objects.encoding.values import decode_listing
 from ...topics.objects.filters.tokens import LENGTH_MAX
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import TableId, table_name
@@ -33,8 +35,6 @@ from ...topics.objects.selector import (
     by_values,
 )
 from ...topics.objects.tables import Database, Partition, Table
-from ...topics.objects.templates import Templates
-from ...topics.objects.values import decode_listing
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
 from ...topics.wire.codec import LIST_MAX, fitting
 from ...topics.wire.messages.catalog import Claimed

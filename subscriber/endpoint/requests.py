@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Final, NamedTuple, TypeAlias
 
 from ...topics.errors import WireError
-from ...topics.objects.thrift import (
+from ...topics.objects.encoding.thrift import (
     BOOL,
     DOUBLE,
     FIXED_BYTES,

@@ -18,9 +18,9 @@ from zlib import crc32
 
 from ...topics.comparison import TABLE, differences
 from ...topics.errors import WireError
+from ...topics.objects.encoding.values import decode_table_value, names_in_block
 from ...topics.objects.names import name_of, parse_table_key
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, by_names
-from ...topics.objects.values import decode_table_value, names_in_block
 from ...topics.topic import NAMESPACE, Entry, value_of
 from ...topics.turn import Turn
 from ...topics.wire.messages.catalog import Pulled

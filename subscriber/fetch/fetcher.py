@@ -27,7 +27,6 @@ from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
 from ...topics.errors import (
     LinkError,
     NotReady,
@@ -41,6 +40,7 @@ from ...topics.errors import (
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
+from ...topics.streams.bulk import CREDIT_DEFAULT, pulled_cost
 from ...topics.topic import Entry, value_of
 from ...topics.turn import Clock
 from ...topics.wire.codec import TEXT_MAX

@@ -8,6 +8,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
+from ...topics.objects.encoding.values import decode_names
 from ...topics.objects.names import (
     NamesKey,
     parse_namespace_key,
@@ -15,7 +16,6 @@ from ...topics.objects.names import (
     table_key,
     table_name,
 )
-from ...topics.objects.values import decode_names
 from ...topics.topic import MINIMAL_BYTES, Entry, table_topic, value_of
 from ..store.eviction import Key
 from ..store.table_snapshot import NOTHING, Swap, differing

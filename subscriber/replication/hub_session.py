@@ -22,8 +22,8 @@ from typing import Final
 from zlib import crc32
 
 from ...topics.liveness import HEARTBEAT_MS
-from ...topics.replica_set import TopicLevel, patience_s
 from ...topics.requests import Requests
+from ...topics.streams.replica_set import TopicLevel, patience_s
 from ...topics.turn import Turn
 from ...topics.wire.header import (
     HEARTBEAT_PREFIX,

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from ...topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ...topics.errors import OverBudget
-from ...topics.follower import (
+from ...topics.objects.names import group_of, name_of
+from ...topics.streams.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
+from ...topics.streams.follower import (
     LIVE,
     Apply,
     CaughtUp,
@@ -39,8 +40,7 @@ from ...topics.follower import (
     StreamLost,
     Want,
 )
-from ...topics.objects.names import group_of, name_of
-from ...topics.replica_set import Abandoned, ReplicaSet, Step, TopicLevel
+from ...topics.streams.replica_set import Abandoned, ReplicaSet, Step, TopicLevel
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.turn import Turn
 from ...topics.wire.messages.connection import Refused

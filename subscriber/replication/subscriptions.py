@@ -13,7 +13,7 @@ from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError, WireError
 from ...topics.liveness import LOST_S
-from ...topics.replica_set import TopicLevel
+from ...topics.streams.replica_set import TopicLevel
 from ...topics.topic import (
     ALL_OFFERED,
     FULL,

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Final
 
 from ...topics.objects.changes import ChangeKind
+from ...topics.objects.encoding.values import decode_names
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
@@ -24,7 +25,6 @@ from ...topics.objects.names import (
     table_key,
     table_name,
 )
-from ...topics.objects.values import decode_names
 from ...topics.topic import NAMESPACE, PREFIX, Entry, table_topic, value_of
 from ...topics.wire.messages.data import (
     ORIGINS,

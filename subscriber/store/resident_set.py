@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...topics.objects.names import group_of
-from ...topics.replica_set import TopicLevel
+from ...topics.streams.replica_set import TopicLevel
 from ...topics.topic import (
     FULL,
     MINIMAL,

@@ -24,11 +24,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ...topics.errors import NotReady
-from ...topics.objects.names import block_lead, group_of, table_key
-from ...topics.objects.selector import ALL, KeyRange, Selector
-from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
-from ...topics.objects.templates import Templates
-from ...topics.objects.values import (
+from ...topics.objects.encoding.templates import Templates
+from ...topics.objects.encoding.values import (
     ABSENT,
     COMPLETE,
     decode_block,
@@ -36,6 +33,9 @@ from ...topics.objects.values import (
     document_bytes,
     names_in_block,
 )
+from ...topics.objects.names import block_lead, group_of, table_key
+from ...topics.objects.selector import ALL, KeyRange, Selector
+from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
 from ...topics.topic import (
     PREFIX,
     STUB,

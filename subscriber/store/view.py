@@ -22,6 +22,12 @@ from typing import Final, Generic, TypeVar
 from weakref import ref
 
 from ...topics.errors import NoSuchObject, NotVisible, WireError
+from ...topics.objects.encoding.values import (
+    NameRecord,
+    decode_database_value,
+    decode_names,
+    decode_problem,
+)
 from ...topics.objects.names import (
     TableId,
     database_key,
@@ -39,12 +45,6 @@ from ...topics.objects.names import (
 from ...topics.objects.rules import Rule, decode_rules
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.objects.tables import Database, read_database
-from ...topics.objects.values import (
-    NameRecord,
-    decode_database_value,
-    decode_names,
-    decode_problem,
-)
 from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from ..protocol.status import Unfollowed

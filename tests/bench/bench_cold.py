@@ -25,9 +25,9 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
-from topicast.topics.bulk import CREDIT_DEFAULT
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
+from topicast.topics.streams.bulk import CREDIT_DEFAULT
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled

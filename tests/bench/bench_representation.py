@@ -13,15 +13,15 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
 from topicast.tests.bench.report import at_most, beside, best_us, say
-from topicast.topics.objects.names import block_key, partition_name, partition_values
-from topicast.topics.objects.tables import PartitionReader
-from topicast.topics.objects.templates import Templates
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding.templates import Templates
+from topicast.topics.objects.encoding.values import (
     RECORDS_MAX,
     decode_block,
     edit_partitions,
     encode_block,
 )
+from topicast.topics.objects.names import block_key, partition_name, partition_values
+from topicast.topics.objects.tables import PartitionReader
 from topicast.topics.topic import ENTRY_OVERHEAD_BYTES, Entry
 
 KEYS = ("ds", "hour")

@@ -33,10 +33,10 @@ from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.cli.processes import Running
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.keys import client_for, user_keys
-from topicast.topics.bulk import SendTo
 from topicast.topics.keys.folder import CATALOGD
 from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.objects.names import block_key
+from topicast.topics.streams.bulk import SendTo
 from topicast.topics.topic import Entry
 from topicast.topics.turn import Tick
 from topicast.topics.wire import decode, encode

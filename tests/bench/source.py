@@ -8,13 +8,7 @@ from typing import Final
 from topicast.catalog.core import CatalogSettings
 from topicast.tests.bench.stores import Blocks, table_rows
 from topicast.tests.subscriber.structs import database_struct, table_struct
-from topicast.topics.objects.names import (
-    database_key,
-    group_of,
-    names_key,
-    table_key,
-)
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding.values import (
     ABSENT,
     COMPLETE,
     NameRecord,
@@ -22,6 +16,12 @@ from topicast.topics.objects.values import (
     encode_database_value,
     encode_names,
     encode_table_value,
+)
+from topicast.topics.objects.names import (
+    database_key,
+    group_of,
+    names_key,
+    table_key,
 )
 from topicast.topics.topic import FULL, NAMESPACE, Entry, Topic, table_topic, tombstone, topic_ids
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, Delta

@@ -12,8 +12,7 @@ from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs
 from topicast.tests.subscriber.structs import database_struct, table_struct
-from topicast.topics.objects.names import block_key, database_key, names_key, table_key
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding.values import (
     ABSENT,
     COMPLETE,
     NAMES_MAX,
@@ -24,6 +23,7 @@ from topicast.topics.objects.values import (
     encode_names,
     encode_table_value,
 )
+from topicast.topics.objects.names import block_key, database_key, names_key, table_key
 from topicast.topics.topic import NAMESPACE, NUM_TOPICS_DEFAULT, Entry, table_topic
 
 DATABASES_MAX: Final = 1000

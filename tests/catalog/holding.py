@@ -4,8 +4,8 @@ from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
+from topicast.topics.objects.encoding.values import decode_block
 from topicast.topics.objects.names import TableId, table_key
-from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic, topic_ids
 from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.data import SOURCE_EVENTS

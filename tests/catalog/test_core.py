@@ -24,8 +24,8 @@ from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
 from topicast.topics.errors import SourceError, SourceRefused, UsageError
+from topicast.topics.objects.encoding.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.objects.names import TableId, table_key
-from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages.answers import TableStates
 from topicast.topics.wire.messages.catalog import Sync, Synced

@@ -51,10 +51,10 @@ from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.keys import user_keys
 from topicast.tests.statestore.hub_driver import READER_CONTROL, HubDriver, hello
 from topicast.topics.errors import LinkError, StoreFull
-from topicast.topics.held_memory import MemoryFacts
 from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link import Link
 from topicast.topics.liveness import LIVE, LOST
+from topicast.topics.memory.held_memory import MemoryFacts
 from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names

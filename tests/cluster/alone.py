@@ -14,10 +14,10 @@ from topicast.catalog.status import verdict
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.keys import client_for
-from topicast.topics.bulk import SendTo
 from topicast.topics.keys.clients import Client
+from topicast.topics.objects.encoding.values import decode_block
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.values import decode_block
+from topicast.topics.streams.bulk import SendTo
 from topicast.topics.topic import Topic
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import Refused

@@ -8,8 +8,8 @@ from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.modes import MODE_STATE_DEFAULT, ModeState
 from topicast.catalog.model.versions import LeaseRow, SweepRow, WriteId, WriteRow
 from topicast.catalog.model.window_state import WindowState
-from topicast.topics.held_memory import MemoryLimit
-from topicast.topics.limited_topic import LimitedTopic
+from topicast.topics.memory.held_memory import MemoryLimit
+from topicast.topics.memory.limited_topic import LimitedTopic
 from topicast.topics.objects.names import TableId, pause_key, rules_key
 from topicast.topics.topic import NAMESPACE, Entry, Topic, topic_ids
 

@@ -19,13 +19,13 @@ from topicast.tests.integration.damaged import damage
 from topicast.tests.integration.tables import database
 from topicast.tests.keys import restricted_key
 from topicast.topics.errors import LinkError, NotReady
-from topicast.topics.objects.names import block_lead, database_key, table_key
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding.values import (
     decode_database_value,
     decode_table_value,
     encode_database_value,
     encode_table_value,
 )
+from topicast.topics.objects.names import block_lead, database_key, table_key
 from topicast.topics.topic import Entry, value_of
 
 DB = "copied"

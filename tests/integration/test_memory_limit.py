@@ -16,8 +16,8 @@ from topicast.subscriber import Subscriber
 from topicast.tests.bench.stores import NEW, names_of
 from topicast.tests.cli.processes import Running, catalogd, statestored
 from topicast.tests.subscriber.structs import table_struct
+from topicast.topics.objects.encoding.values import ABSENT, TableValue, encode_table_value
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.values import ABSENT, TableValue, encode_table_value
 from topicast.topics.topic import NAMESPACE, NUM_TOPICS_DEFAULT, Entry, table_topic
 
 NOBODY = "thrift://127.0.0.1:9"  # the discard port, on which no metastore listens

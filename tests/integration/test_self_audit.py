@@ -12,8 +12,8 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.damaged import damage
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
+from topicast.topics.objects.encoding.values import decode_table_value, encode_table_value
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.values import decode_table_value, encode_table_value
 from topicast.topics.topic import Entry, value_of
 
 DB = "audited"

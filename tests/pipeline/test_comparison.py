@@ -11,18 +11,18 @@ from topicast.pipeline.comparison.entries import (
 from topicast.pipeline.comparison.selection import ObjectSelection
 from topicast.pipeline.comparison.verdict import TableVerdict
 from topicast.pipeline.datasource.snapshot_versions import SnapshotVersion
-from topicast.topics.objects.names import (
-    database_key,
-    names_group,
-    rules_key,
-    table_key,
-)
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding.values import (
     COMPLETE,
     NameRecord,
     TableValue,
     encode_names,
     encode_table_value,
+)
+from topicast.topics.objects.names import (
+    database_key,
+    names_group,
+    rules_key,
+    table_key,
 )
 from topicast.topics.topic import NAMESPACE, Entry, entry_of, stub, table_topic
 

@@ -8,11 +8,11 @@ from topicast.subscriber.engine.core import Core
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
-from topicast.topics.follower import LIVE
+from topicast.topics.objects.encoding.values import decode_table_value
 from topicast.topics.objects.names import EVERYTHING, Scope, group_of, table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.objects.tables import read_table
-from topicast.topics.objects.values import decode_table_value
+from topicast.topics.streams.follower import LIVE
 from topicast.topics.topic import NAMESPACE, Entry, table_topic
 
 LOOK_EVERY = 7

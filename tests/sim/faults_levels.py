@@ -24,7 +24,7 @@ from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.errors import NoSuchObject
-from topicast.topics.replica_set import ReplicaSet, TopicLevel
+from topicast.topics.streams.replica_set import ReplicaSet, TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
 from topicast.topics.wire.messages.catalog import Claimed, Pulled
 from topicast.topics.wire.messages.data import Chunk, Delta

@@ -27,11 +27,11 @@ from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import NEVER, Position, ReadFloor, View
 from topicast.tests.sim.fault import BY_SEED, Fault
-from topicast.topics.bulk import Part, chunks
-from topicast.topics.follower import LIVE, Apply, Fact, File, Follower, PeerAt
-from topicast.topics.follower import Effect as FollowerEffect
 from topicast.topics.objects.names import EVERYTHING, Scope, TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
+from topicast.topics.streams.bulk import Part, chunks
+from topicast.topics.streams.follower import LIVE, Apply, Fact, File, Follower, PeerAt
+from topicast.topics.streams.follower import Effect as FollowerEffect
 from topicast.topics.topic import NAMESPACE, Topic, table_topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.catalog import Claimed, Pull, Pulled

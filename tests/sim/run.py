@@ -27,7 +27,7 @@ from topicast.tests.sim.trouble import Trouble
 from topicast.tests.sim.verdicts import Commits
 from topicast.tests.sim.world import World
 from topicast.tests.sim.writes import Written, reported
-from topicast.topics.follower import LIVE
+from topicast.topics.streams.follower import LIVE
 from topicast.topics.topic import Entry, Topic
 from topicast.topics.wire.messages.reports import Reported
 

@@ -33,8 +33,8 @@ from topicast.tests.sim.checkers import Epochs, Incarnations, Moments, Requested
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.world import World
 from topicast.topics.errors import StaleMetadata
+from topicast.topics.objects.encoding.values import LOADING
 from topicast.topics.objects.names import parse_scope
-from topicast.topics.objects.values import LOADING
 from topicast.topics.topic import FULL, LEVELS, MINIMAL
 from topicast.topics.wire.messages.questions import Order
 

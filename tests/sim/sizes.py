@@ -19,9 +19,9 @@ from topicast.subscriber.fetch import fetcher
 from topicast.subscriber.placement import controller, planner, prefetch, usage
 from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers
-from topicast.topics import bulk, replica_set
+from topicast.topics.objects.encoding.values import PartitionKind
 from topicast.topics.objects.tables import read_table
-from topicast.topics.objects.values import PartitionKind
+from topicast.topics.streams import bulk, replica_set
 from topicast.topics.wire import codec
 
 LARGE_FROM_BYTES = 110

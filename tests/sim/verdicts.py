@@ -9,8 +9,8 @@ from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Requested, state_of
+from topicast.topics.objects.encoding.values import LOADING
 from topicast.topics.objects.names import group_of, table_key
-from topicast.topics.objects.values import LOADING
 from topicast.topics.topic import NAMESPACE, VALUE
 from topicast.topics.wire.messages.catalog import Claimed
 

@@ -10,8 +10,8 @@ from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tu
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.tests.strategies import value
-from topicast.topics.bulk import Sender, chunks
 from topicast.topics.keys.clients import Client, Clients
+from topicast.topics.streams.bulk import Sender, chunks
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import prefix

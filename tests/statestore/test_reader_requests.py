@@ -16,8 +16,8 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
     want,
 )
-from topicast.topics.bulk import chunk_cost
-from topicast.topics.follower import LIVE, Due, Follower
+from topicast.topics.streams.bulk import chunk_cost
+from topicast.topics.streams.follower import LIVE, Due, Follower
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, NONE, tombstone
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topicast.topics import bulk
-from topicast.topics.follower import (
+from topicast.topics.streams import bulk
+from topicast.topics.streams.follower import (
     LIVE,
     SILENCE_S_MAX,
     Apply,

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import ConfigError
+from topicast.topics.objects.encoding.values import decode_problem, encode_problem
 from topicast.topics.objects.names import (
     block_key,
     database_key,
@@ -13,7 +14,6 @@ from topicast.topics.objects.names import (
     rules_key,
     table_key,
 )
-from topicast.topics.objects.values import decode_problem, encode_problem
 from topicast.topics.policy import PROBLEM, Policy, parse_policy
 from topicast.topics.topic import (
     NAMESPACE,

@@ -14,7 +14,7 @@ from itertools import dropwhile
 from typing import Final
 
 from ..errors import UsageError, WireError
-from .values import pack, unpack
+from .encoding.values import pack, unpack
 
 OFF: Final = "off"
 DRY_RUN: Final = "dry-run"

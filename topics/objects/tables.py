@@ -12,10 +12,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from ..errors import WireError
 from ..notebook import shown
-from .names import partition_keys, partition_name, table_name
-from .spark_schema import RESPECTED, columns_of_spark, is_same_schema
-from .templates import RAW, SlotValues, Template, Templates, slot_text, template_of
-from .thrift import (
+from .encoding.templates import RAW, SlotValues, Template, Templates, slot_text, template_of
+from .encoding.thrift import (
     STRUCT,
     Field,
     check_struct,
@@ -28,7 +26,9 @@ from .thrift import (
     read_text_map,
     read_texts,
 )
-from .values import PartitionRecord
+from .encoding.values import PartitionRecord
+from .names import partition_keys, partition_name, table_name
+from .spark_schema import RESPECTED, columns_of_spark, is_same_schema
 
 Parameters: TypeAlias = Mapping[str, str]
 _T = TypeVar("_T")

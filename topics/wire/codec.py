@@ -28,8 +28,8 @@ from zlib import crc32
 import msgpack
 
 from ..errors import VersionMismatch, WireError
+from ..objects.encoding.values import DOCUMENT_BYTES_MAX
 from ..objects.names import KEY_BYTES_MAX
-from ..objects.values import DOCUMENT_BYTES_MAX
 from ..topic import (
     ALL_OFFERED,
     FULL,

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from ....topics.errors import UsageError
-from ....topics.objects.values import Pause
+from ....topics.objects.encoding.values import Pause
 from ....topics.turn import Clock
 from ...model.namespace import Namespace
 from .poller import PAUSED, Poller, StartAt

@@ -11,7 +11,7 @@ from struct import error, pack
 from typing import Any, Final
 
 from ....topics.errors import WireError
-from ....topics.objects.thrift import (
+from ....topics.objects.encoding.thrift import (
     BOOL,
     BYTE,
     DEPTH_MAX,

@@ -19,8 +19,8 @@ from typing import Final
 from ....topics.backports import assert_never
 from ....topics.comparison import same_struct
 from ....topics.errors import UsageError, WireError
+from ....topics.objects.encoding.thrift import fields, read_int, read_texts, shape
 from ....topics.objects.names import TableId, partition_name
-from ....topics.objects.thrift import fields, read_int, read_texts, shape
 from ...metastore.port import (
     KEPT,
     Content,

@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 
 from sortedcontainers import SortedDict
 
+from ....topics.objects.encoding.templates import RAW, Templates
+from ....topics.objects.encoding.values import TableValue, decode_block, decode_table_value
 from ....topics.objects.names import TableId, group_of, table_of
 from ....topics.objects.tables import read_data_location
-from ....topics.objects.templates import RAW, Templates
-from ....topics.objects.values import TableValue, decode_block, decode_table_value
 from ....topics.topic import NAMESPACE, PREFIX, VALUE, Entry, Topic, table_topic, value_of
 
 SAME_STORE: Final = {

@@ -12,10 +12,10 @@ from topicast.catalog.model.commit import Commit
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.keys import client
-from topicast.topics.bulk import SendTo
 from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import group_of, table_of
 from topicast.topics.policy import Policy
+from topicast.topics.streams.bulk import SendTo
 from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.catalog import Sync, Synced
 from topicast.topics.wire.messages.data import (

@@ -6,7 +6,7 @@ from topicast.catalog.ingest.writes import locations as module
 from topicast.catalog.ingest.writes.locations import Locations, normal
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
-from topicast.topics.objects.values import PartitionKind
+from topicast.topics.objects.encoding.values import PartitionKind
 from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 WHOLE = ()  # any part of a table

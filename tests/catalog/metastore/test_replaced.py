@@ -17,8 +17,8 @@ from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.hive.releases import home, real_metastore
 from topicast.tests.integration.tables import connect
+from topicast.topics.objects.encoding.values import decode_table_value
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.values import decode_table_value
 from topicast.topics.wire.messages.catalog import Sync, Synced
 
 OTHER = "another metastore: its event " if home() is None else "another metastore: its UUID is "

@@ -5,9 +5,9 @@ import pytest
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import Holding
+from topicast.topics.objects.encoding.values import NAMES_MAX
 from topicast.topics.objects.names import TableId, database_key, names_group, rules_key
 from topicast.topics.objects.rules import Rule
-from topicast.topics.objects.values import NAMES_MAX
 from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
 

@@ -6,9 +6,9 @@ import pytest
 
 from topicast.catalog.model import tables as tables_module
 from topicast.tests.catalog.holding import Holding, T, parts, struct
-from topicast.topics.objects import values
+from topicast.topics.objects.encoding import values
+from topicast.topics.objects.encoding.values import COMPLETE
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.objects.values import COMPLETE
 from topicast.topics.topic import PREFIX, STUB, TOMBSTONE, VALUE, table_topic
 from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD

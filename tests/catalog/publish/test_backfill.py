@@ -10,8 +10,8 @@ from topicast.catalog.model.modes import (
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.tests.cluster.alone import Alone
+from topicast.topics.objects.encoding.values import decode_block
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic
 from topicast.topics.turn import Turn
 from topicast.topics.wire.codec import row_bytes

@@ -10,8 +10,8 @@ from topicast.catalog.publish.publisher import UNACKED_MAX, FromHub
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder
-from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
+from topicast.topics.streams.follower import LIVE
 from topicast.topics.topic import FULL, STUB, VALUE, Topic, table_topic
 from topicast.topics.wire.messages.connection import BULK_CHANNEL
 from topicast.topics.wire.messages.data import Chunk, Delta

@@ -13,10 +13,10 @@ from topicast.catalog.serve import pending, pull_server
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
 from topicast.catalog.serve.pull_server import STALLED_S
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
-from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
-from topicast.topics.objects import values
-from topicast.topics.objects.values import LOADING, decode_block, decode_table_value
+from topicast.topics.objects.encoding import values
+from topicast.topics.objects.encoding.values import LOADING, decode_block, decode_table_value
+from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import value_of
 from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,

@@ -9,9 +9,9 @@ import pytest
 from topicast.catalog.serve import pull_server as cutting
 from topicast.catalog.serve.pull_server import answer, held
 from topicast.tests.catalog.holding import Holding, T, parts, struct
-from topicast.topics.bulk import Part, pulled_cost
+from topicast.topics.objects.encoding.values import decode_block, decode_listing
 from topicast.topics.objects.names import TableId, block_key, table_key
-from topicast.topics.objects.values import decode_block, decode_listing
+from topicast.topics.streams.bulk import Part, pulled_cost
 from topicast.topics.topic import VALUE, value_of
 from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes

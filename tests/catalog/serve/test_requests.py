@@ -20,9 +20,9 @@ from topicast.catalog.serve import dispatcher, pending
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client
-from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
+from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import (

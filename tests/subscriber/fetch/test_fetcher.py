@@ -33,6 +33,7 @@ from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapsho
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import LinkError, NotReady, NotVisible, OverBudget
+from topicast.topics.objects.encoding.values import decode_block, decode_listing, encode_listing
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
     ALL,
@@ -42,7 +43,6 @@ from topicast.topics.objects.selector import (
     by_names,
     by_values,
 )
-from topicast.topics.objects.values import decode_block, decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
 from topicast.topics.turn import Turn
 from topicast.topics.wire.codec import TEXT_MAX

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from topicast.subscriber.placement import pins as module
 from topicast.subscriber.placement.pins import PinRules, Pins
 from topicast.subscriber.store.view import View, prepare
+from topicast.topics.objects.encoding.values import NameRecord, encode_names
 from topicast.topics.objects.names import names_key, parse_table_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.objects.values import NameRecord, encode_names
 from topicast.topics.topic import NAMESPACE, Entry, tombstone
 
 PATTERNS = ("finance.*", "sales.orders"), ("finance.tmp_*", "*.x[12]", "tmp_?.*")

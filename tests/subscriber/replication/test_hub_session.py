@@ -14,7 +14,7 @@ from topicast.subscriber.protocol.effects import (
     Unsubscribe,
 )
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
-from topicast.topics.replica_set import TopicLevel
+from topicast.topics.streams.replica_set import TopicLevel
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
 from topicast.topics.turn import Turn
 from topicast.topics.wire.header import (

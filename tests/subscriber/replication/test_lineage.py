@@ -12,8 +12,8 @@ from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
-from topicast.topics import bulk
-from topicast.topics.follower import Follower
+from topicast.topics.streams import bulk
+from topicast.topics.streams.follower import Follower
 from topicast.topics.topic import FULL, NAMESPACE
 from topicast.topics.wire.messages.catalog import Compare, Compared
 from topicast.topics.wire.messages.data import Chunk, Delta, Heartbeat

@@ -10,7 +10,7 @@ from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.topics.following import behind, delta, live
-from topicast.topics.follower import LIVE, Follower
+from topicast.topics.streams.follower import LIVE, Follower
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from topicast.topics.wire.messages.catalog import Pulled
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta

@@ -21,9 +21,9 @@ from topicast.tests.cluster.served import served
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.subscriber.store.cycles import TOPICS
 from topicast.tests.subscriber.structs import table_struct
+from topicast.topics.objects.encoding.values import COMPLETE, TableValue, encode_table_value
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
-from topicast.topics.replica_set import TopicLevel
+from topicast.topics.streams.replica_set import TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, Entry, table_topic
 
 

@@ -18,9 +18,9 @@ from topicast.subscriber.store.table_snapshot import (
 )
 from topicast.tests.cluster.published import Published
 from topicast.topics.errors import UsageError, WireError
+from topicast.topics.objects.encoding.values import ABSENT, decode_table_value, encode_table_value
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import ALL, Selector, by_filter, by_names
-from topicast.topics.objects.values import ABSENT, decode_table_value, encode_table_value
 from topicast.topics.topic import (
     STUB,
     TOMBSTONE,

@@ -13,14 +13,14 @@ from topicast.subscriber.store.view import HEADS_MAX, TopicView, View, heads_wit
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES
 from topicast.topics.errors import NoSuchObject, WireError
-from topicast.topics.objects.names import block_key, names_key, problem_key, rules_key, table_key
-from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding.values import (
     LOADING,
     decode_table_value,
     encode_problem,
     encode_table_value,
 )
+from topicast.topics.objects.names import block_key, names_key, problem_key, rules_key, table_key
+from topicast.topics.objects.rules import OFF, Rule, encode_rules
 from topicast.topics.topic import (
     NAMESPACE,
     PREFIX,

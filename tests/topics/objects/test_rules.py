@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError, WireError
+from topicast.topics.objects.encoding.values import pack
 from topicast.topics.objects.rules import (
     DRY_RUN,
     EVERY,
@@ -20,7 +21,6 @@ from topicast.topics.objects.rules import (
     state_of,
     with_rule,
 )
-from topicast.topics.objects.values import pack
 
 patterns = st.sampled_from([EVERY, "etl-*", "app-1", "?", "web"]) | st.text(min_size=1, max_size=5)
 rules = st.builds(Rule, patterns, st.sampled_from(STATES))

@@ -20,9 +20,9 @@ from topicast.tests.topics.objects.structs import (
 )
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import tables
+from topicast.topics.objects.encoding.templates import RAW, Templates
+from topicast.topics.objects.encoding.values import PartitionRecord
 from topicast.topics.objects.tables import Column, PartitionReader, Storage
-from topicast.topics.objects.templates import RAW, Templates
-from topicast.topics.objects.values import PartitionRecord
 
 NAME = "ds=2026-11-01/hour=03"
 DATABASE = written(

@@ -93,8 +93,8 @@ class Pulled(Message):
 
     ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
     that exist no more, or are stale and not selected; keys that are neither here nor in
-    ``entries`` are current. ``names``: where only names were requested, packed
-    (topics/objects/values.py). ``cursor``: of the last part, from where to continue; empty:
+    ``entries`` are current. ``names``: where only names were requested, packed, see
+    topics/objects/encoding/values.py. ``cursor``: of the last part, from where to continue; empty:
     nothing is left. ``moved``: the table has changed since the requested version. ``stale``: the
     indexes of the claims that are not true at ``topic_version``. Adjacent entries of one key are
     pieces of one value, whose length is the ``size`` of each.

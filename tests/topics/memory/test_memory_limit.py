@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from topicast.topics.errors import ConfigError
-from topicast.topics.memory_limit import limit_of, usable_bytes
+from topicast.topics.memory.memory_limit import limit_of, usable_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 V2 = "30 24 0:26 {top} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"

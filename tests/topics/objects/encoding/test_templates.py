@@ -13,8 +13,14 @@ from topicast.tests.topics.objects.structs import (
     with_field,
 )
 from topicast.topics.errors import WireError
-from topicast.topics.objects import templates
-from topicast.topics.objects.templates import RAW, Template, Templates, slot_text, template_of
+from topicast.topics.objects.encoding import templates
+from topicast.topics.objects.encoding.templates import (
+    RAW,
+    Template,
+    Templates,
+    slot_text,
+    template_of,
+)
 
 NAME = "ds=2026-11-01/hour=03"
 OTHER = "ds=2026-11-02/hour=00"

@@ -17,8 +17,8 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from ..errors import UsageError, WireError
-from .names import partition_values
+from ...errors import UsageError, WireError
+from ..names import partition_values
 from .thrift import (
     I32,
     I64,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from topicast.tests.topics.following import chunk, delta
-from topicast.topics.bulk import CREDIT_DEFAULT
-from topicast.topics.follower import (
+from topicast.topics.streams.bulk import CREDIT_DEFAULT
+from topicast.topics.streams.follower import (
     LIVE,
     SILENCE_S,
     CaughtUp,
@@ -22,7 +22,7 @@ from topicast.topics.follower import (
     StreamLost,
     Want,
 )
-from topicast.topics.replica_set import (
+from topicast.topics.streams.replica_set import (
     CANCELLED_MAX,
     PATIENCE_S_MAX,
     Abandoned,

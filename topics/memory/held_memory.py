@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from .errors import ConfigError
+from ..errors import ConfigError
+from ..verdict import Reason, Serving
 from .limited_topic import WarmGroups
 from .memory_limit import SETTING
-from .verdict import Reason, Serving
 
 LOOK_S: Final = 1.0  # between two looks at what is resident
 TARGET_SHARE: Final = 0.85  # of a limit: the rest is for what comes between two looks; the alarm

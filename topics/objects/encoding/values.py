@@ -30,9 +30,9 @@ from typing import Final, NamedTuple
 import msgpack
 import zstandard
 
-from ..errors import UsageError, WireError
+from ...errors import UsageError, WireError
+from ..names import check_partition_name
 from .edits import Edited, Leaves, edit
-from .names import check_partition_name
 from .templates import RAW, TEMPLATES_MAX, Column, Pieces, SlotValue, SlotValues, Templates
 
 ABSENT: Final = 0  # the partitions of a table: none are here

@@ -9,7 +9,7 @@ Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-pro
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ..errors import WireError
+from ...errors import WireError
 
 STOP: Final = 0
 BOOL: Final = 2

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from topicast.tests.topics.objects.leaves import MemoryLeaves
 from topicast.tests.topics.objects.structs import BASE, KEYS, partition, table, written
 from topicast.topics.errors import UsageError, WireError
-from topicast.topics.objects import edits, values
-from topicast.topics.objects.names import partition_name, partition_values
-from topicast.topics.objects.templates import RAW, Templates
-from topicast.topics.objects.values import (
+from topicast.topics.objects.encoding import edits, values
+from topicast.topics.objects.encoding.templates import RAW, Templates
+from topicast.topics.objects.encoding.values import (
     DOCUMENT_BYTES_MAX,
     PROBLEM_CHARS_MAX,
     NameRecord,
@@ -42,6 +41,7 @@ from topicast.topics.objects.values import (
     restamp_block,
     unpack,
 )
+from topicast.topics.objects.names import partition_name, partition_values
 
 TABLE = TableValue(incarnation=9, partitions=values.COMPLETE, thrift=table(), templates=(b"a",))
 BARE = TableValue(incarnation=0, partitions=values.ABSENT, thrift=b"")

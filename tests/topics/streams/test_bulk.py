@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import control_messages
 from topicast.tests.strategies import entries as any_entries
-from topicast.topics import bulk
-from topicast.topics.bulk import (
+from topicast.topics.streams import bulk
+from topicast.topics.streams.bulk import (
     CHUNK_COST,
     CHUNK_ENTRIES_MAX,
     CREDIT_MAX,

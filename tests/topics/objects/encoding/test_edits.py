@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.tests.topics.objects.leaves import MemoryLeaves
-from topicast.topics.objects import edits
+from topicast.topics.objects.encoding import edits
 
 
 class Word(NamedTuple):

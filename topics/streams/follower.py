@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from .backports import assert_never
-from .topic import FULL
-from .wire.codec import row_bytes
-from .wire.messages.connection import Refused
-from .wire.messages.data import Chunk, Delta
-from .wire.messages.readers import Wanted
+from ..backports import assert_never
+from ..topic import FULL
+from ..wire.codec import row_bytes
+from ..wire.messages.connection import Refused
+from ..wire.messages.data import Chunk, Delta
+from ..wire.messages.readers import Wanted
 
 
 class FollowerState(Enum):

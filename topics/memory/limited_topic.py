@@ -19,9 +19,9 @@ from itertools import islice
 from struct import Struct
 from typing import Final, Protocol
 
-from .errors import StoreError
-from .objects.names import group_of
-from .topic import (
+from ..errors import StoreError
+from ..objects.names import group_of
+from ..topic import (
     ENTRY_OVERHEAD_BYTES,
     PREFIX,
     STUB,
@@ -33,7 +33,7 @@ from .topic import (
     accounted_bytes,
     in_order,
 )
-from .topic import stub as stub_of
+from ..topic import stub as stub_of
 
 FILLED_MAX: Final = 64  # values that ``since`` reads ahead: 64 KB, 0.6 ms
 COOLED_MAX: Final = 1000  # rows that are packed in one call: 1.5 ms

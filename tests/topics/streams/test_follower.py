@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.tests.topics.following import KEY, behind, chunk, delta, entry, live, requested, walk
-from topicast.topics.follower import (
+from topicast.topics.streams.follower import (
     BEHIND,
     LIVE,
     QUEUE_BYTES_MAX,

@@ -15,6 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ..newest import Newest
+from ..wire.messages.connection import Refused
+from ..wire.messages.data import Chunk
+from ..wire.messages.readers import CatchUp, Credit, Wanted
 from .bulk import CREDIT_DEFAULT
 from .follower import (
     LIVE,
@@ -31,10 +35,6 @@ from .follower import (
     StreamLost,
     Want,
 )
-from .newest import Newest
-from .wire.messages.connection import Refused
-from .wire.messages.data import Chunk
-from .wire.messages.readers import CatchUp, Credit, Wanted
 
 ANSWERS_MAX: Final = 4  # a peer may take so many times as long as for its last answer,
 PATIENCE_S_MAX: Final = 60.0  # or so long: 1,000 that join at once wait for each other

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from .errors import ConfigError
-from .settings import parse_size
+from ..errors import ConfigError
+from ..settings import parse_size
 
 LIMIT_FILES: Final = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 STATM: Final = Path("/proc/self/statm")  # in pages of memory: the size, then what is resident

@@ -15,15 +15,15 @@ from itertools import dropwhile, groupby
 from operator import itemgetter
 from typing import Final
 
-from .topic import MINIMAL, Entry, Topic, stub
-from .wire.codec import row_bytes
-from .wire.header import CHUNK_BYTES_MAX
-from .wire.messages.catalog import Pulled
-from .wire.messages.connection import Refused
-from .wire.messages.data import Chunk
-from .wire.messages.fields import Message
-from .wire.messages.readers import Wanted
-from .wire.refusal import Refusal, refuse
+from ..topic import MINIMAL, Entry, Topic, stub
+from ..wire.codec import row_bytes
+from ..wire.header import CHUNK_BYTES_MAX
+from ..wire.messages.catalog import Pulled
+from ..wire.messages.connection import Refused
+from ..wire.messages.data import Chunk
+from ..wire.messages.fields import Message
+from ..wire.messages.readers import Wanted
+from ..wire.refusal import Refusal, refuse
 
 STREAMS_MAX: Final = 64  # at once; one more is refused as BUSY
 STREAMS_PER_PEER_MAX: Final = 16

@@ -12,8 +12,8 @@ from topicast.tests.topics.objects.structs import (
     values_of,
 )
 from topicast.topics.errors import WireError
-from topicast.topics.objects import thrift
-from topicast.topics.objects.thrift import Field
+from topicast.topics.objects.encoding import thrift
+from topicast.topics.objects.encoding.thrift import Field
 
 KINDS = st.sampled_from([2, 3, 4, 6, 8, 10, 11, 12, 13, 14, 15])
 READERS = (

@@ -4,8 +4,8 @@ import pytest
 
 from topicast.tests.strategies import value
 from topicast.topics.errors import ConfigError
-from topicast.topics.held_memory import OVER_S, MemoryFacts, MemoryLimit, memory_short
-from topicast.topics.limited_topic import LimitedTopic
+from topicast.topics.memory.held_memory import OVER_S, MemoryFacts, MemoryLimit, memory_short
+from topicast.topics.memory.limited_topic import LimitedTopic
 
 MB = 1 << 20
 GROUPS = [b"d\0t%d\0" % number for number in range(100)]

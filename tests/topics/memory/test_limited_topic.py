@@ -11,7 +11,7 @@ from hypothesis.stateful import initialize, invariant, rule
 from topicast.tests.strategies import value
 from topicast.tests.topics.test_topic import GROUPS, KEYS, TopicMachine, applied, held
 from topicast.topics.errors import StoreError
-from topicast.topics.limited_topic import LimitedTopic, WarmGroups
+from topicast.topics.memory.limited_topic import LimitedTopic, WarmGroups
 from topicast.topics.objects.names import group_of
 from topicast.topics.topic import (
     PREFIX,

@@ -1,0 +1,1 @@
+"""What keeps a daemon below its limit of memory: what it takes, which content leaves first."""

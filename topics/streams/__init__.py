@@ -1,0 +1,1 @@
+"""Large answers in parts under credit: who sends them, and the followers that apply them."""
