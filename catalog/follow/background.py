@@ -75,7 +75,11 @@ class Background:
         return True
 
     def load(self, table: TableId) -> None:
-        """Load ``table`` in the background, if the mode has its content published."""
+        """Load ``table`` in the background, if the mode has its content published.
+
+        Caller: the core for a table that a listing has found, an operator's order to invalidate.
+        Affects: the loader's backlog; readers get the content once it has been read.
+        """
         wanted = self._wants(table) and not self._unloading.leaves_out(table)
         if wanted and not self._tables.loaded(table):
             self._loader.load(table)

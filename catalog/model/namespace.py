@@ -151,6 +151,9 @@ class Namespace:
             tables: By (db, table), the type; None drops it.
             renewed: Those of ``tables`` that are another incarnation than the one known.
             source: SOURCE_* of the wire.
+
+        Caller: the listing of names for what it has found, the materializer for what was read.
+        Affects: readers, which learn the names, and whose watches see tables come and go.
         """
         by_db: dict[str, dict[str, str | None]] = {}
         for (db, table), kind in tables.items():

@@ -247,6 +247,8 @@ class Tables:
 
         The table's own entry gets the version, so every holder of it is notified. ``partitions``
         are for the history. ``noted``: ``take_written`` returns it. Returns topic and version.
+        Caller: the reports of writes and their aliases, the events, sweeps, orders of operators.
+        Affects: drivers, whose Spark discards what it has cached of the files; the history.
         """
         if noted:
             self._note_written(table, partitions, source=source, raised=True)

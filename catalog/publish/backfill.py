@@ -56,7 +56,12 @@ class Backfill:
         return self._next_at if self.mode_state.remainder is not None else None
 
     def change(self, mode: Mode) -> bool:
-        """Let ``mode`` hold from now on; False if it does already."""
+        """Let ``mode`` hold from now on; False if it does already.
+
+        Caller: the assembly for the mode that is configured, the background for an order.
+        Affects: what deltas contain, which levels readers may join, and in steps the version of
+            each entry that the former mode withheld, so that readers pull it.
+        """
         if mode == self.mode:
             return False
         self._set(self.mode_state.changed(mode, self._version_log.versions()))

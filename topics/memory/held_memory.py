@@ -53,7 +53,11 @@ class MemoryLimit:
         return MemoryFacts(*taken, len(warm), warm.cooled, self._over_s)
 
     def measured(self, resident_bytes: int) -> bool:
-        """Take in what the process takes, every LOOK_S; return whether that is too much."""
+        """Take in what the process takes, every LOOK_S; return whether that is too much.
+
+        Caller: both shells (that of catalogd through its core), and once before a daemon serves.
+        Affects: the limit of ``warm``, so how much content ``hold`` makes cold; the verdict.
+        """
         self.resident_bytes = resident_bytes
         self._over_s = self._over_s + LOOK_S if resident_bytes > self.limit_bytes else 0.0
         room = int(self.limit_bytes * TARGET_SHARE) - resident_bytes
@@ -62,7 +66,12 @@ class MemoryLimit:
         return room < 0
 
     def hold(self) -> bool:
-        """Cool what is too much; return whether freed memory is to be given back now."""
+        """Cool what is too much; return whether freed memory is to be given back now.
+
+        Caller: both shells, in each turn while memory is limited.
+        Affects: topics, whose groups become cold: catalogd reads them from its store for an answer,
+            a hub has stubs of them, which readers pull.
+        """
         self.cools = self.warm.shrink()
         if self.cools:
             return False

@@ -77,7 +77,11 @@ class WarmGroups:
         self._groups.pop((number, group), None)
 
     def clear(self) -> None:
-        """Begin with no groups: the topics before are discarded."""
+        """Begin with no groups: the topics before are discarded.
+
+        Caller: a hub's ingest for a new start, catalogd's shell for a new epoch.
+        Affects: what is counted as held; the discarded topics must not be used again.
+        """
         self._groups.clear()
         self.held_bytes = 0
 

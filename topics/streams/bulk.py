@@ -88,7 +88,11 @@ class Sender:
     def open(
         self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]
     ) -> SendTo | None:
-        """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent."""
+        """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent.
+
+        Caller: a hub's reader requests, catalogd's publishers and its pull server.
+        Affects: the turns of all other streams, which become rarer; a stream of the same id ends.
+        """
         if not self.room(peer):
             busy = f"{len(self)} streams are open: retry"
             retry_ms = self._retry_ms(peer)
@@ -121,7 +125,11 @@ class Sender:
                 streams.pop(peer, None)
 
     def remove_peer(self, peer: bytes) -> None:
-        """End every stream of ``peer``."""
+        """End every stream of ``peer``.
+
+        Caller: the hub, a publisher or the pull server, once the peer is gone or connects anew.
+        Affects: other peers, which get the room; the peer itself is sent nothing of it.
+        """
         self._count -= len(self._streams.pop(peer, ()))
         self._ready.pop(peer, None)
         self._waiting.pop(peer, None)
@@ -130,6 +138,8 @@ class Sender:
         """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
 
         A peer's streams take turns, too: with many it gets no more than with one.
+        Caller: the hub, a publisher or the pull server, at the end of a turn.
+        Affects: the credit of the streams; those that have ended make room for others.
         """
         sends: list[SendTo] = []
         sent = 0

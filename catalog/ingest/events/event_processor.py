@@ -122,7 +122,11 @@ class EventProcessor:
         return was_paused or at is not None
 
     def observe(self, *, stopped: str = "") -> None:
-        """Note what has become of polls; ``stopped``: why they have ended for good."""
+        """Note what has become of polls; ``stopped``: why they have ended for good.
+
+        Caller: the core at the end of each turn, the events at one that nobody can send.
+        Affects: what the verdict, commands and pages say of events; whether the poller drains.
+        """
         ordered = self._namespace.pause()
         if ordered.start_at is not None and not self._poller.moves:
             self._namespace.set_pause(ordered._replace(start_at=None))

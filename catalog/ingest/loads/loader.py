@@ -252,7 +252,13 @@ class Loader:
         return confirmed and not self._is_needed(table)
 
     def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:
-        """Read again what events have changed; ``seq`` is the number of their arrival."""
+        """Read again what events have changed; ``seq`` is the number of their arrival.
+
+        Caller: the events, the listing of names, what comparisons found to differ, an operator's
+            order to refresh.
+        Affects: reads in flight, which are not published where the change overtook them; syncs,
+            which wait until what is read now is published.
+        """
         for one in objects:
             match one:
                 case DirtyDatabase(db=db):
@@ -290,7 +296,11 @@ class Loader:
         self._loads.clear()
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
-        """Load ``table`` in the background, or ``urgent``: now."""
+        """Load ``table`` in the background, or ``urgent``: now.
+
+        Caller: the background for the mode, the pull server (``urgent``) for a pull.
+        Affects: nobody until the result is published; then pulls that wait are answered.
+        """
         if self.pending(table):
             return
         if urgent:
