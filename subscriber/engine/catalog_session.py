@@ -491,7 +491,8 @@ class _FetchWait(Wait[Result]):
         if outcome is not None:
             return Done(outcome)
         request = self._fetch.request
-        held = self._view.partitions(request.db, request.table, request.selector)
+        wanted = request.db, request.table, request.selector
+        held = self._view.partitions(*wanted) if self._view.answers(*wanted) else None
         return None if held is None else Done(held)
 
     def missing(self) -> str:

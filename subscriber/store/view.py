@@ -246,21 +246,10 @@ class View:
         Raises:
             NoSuchObject: the namespace says that there is no such table.
         """
-        namespace = self.topics[NAMESPACE]
-        opening = namespace.opening
-        block = self._names_block(namespace, db, table)
-        if opening is None or namespace.opening is not opening:
+        found = self._find(db, table)
+        if found is None:
             return None
-        if block is None:
-            raise self.missing(db, table)
-        held = self.topics.get(table_topic(db, table, self.num_topics))
-        content = self._answerable(held, table_key(db, table)) if held is not None else None
-        if content is None or held is None:
-            if _name_record(block, table) is None:
-                raise self.missing(db, table)
-            return None
-        if content.names_block != block and not self._confirm(content, block, (db, table)):
-            return None
+        held, content = found
         held.hits += 1
         content.used = True
         return content
@@ -271,12 +260,18 @@ class View:
         None, and errors, as ``table``.
         """
         content = self.table(db, table)
-        if content is None or selector.kind == SelectorKind.TABLE:
-            return content
-        if not (content.whole or selector in (content.selections or ())):
+        if content is None or not _has(content, (db, table), selector):
             return None
-        head = content.head(table_key(db, table))
-        return content if head is not None and head.complete else None
+        return content
+
+    def answers(self, db: str, table: str, selector: Selector = ALL) -> bool:
+        """Return whether ``partitions`` would answer; it is not counted as a read.
+
+        Raises:
+            NoSuchObject: as ``table``.
+        """
+        found = self._find(db, table)
+        return found is not None and _has(found[1], (db, table), selector)
 
     def record(self, db: str, table: str) -> NameRecord | None:
         """Return the namespace's record of a table, whether the namespace is open or not."""
@@ -396,6 +391,25 @@ class View:
         names = namespace.groups.get(names_group(db))
         return None if names is None else names.covering(names_key(db, table))
 
+    def _find(self, db: str, table: str) -> tuple[TopicView, TableSnapshot] | None:
+        """Return a table's content, and what is held of its topic; errors as ``table``."""
+        namespace = self.topics[NAMESPACE]
+        opening = namespace.opening
+        block = self._names_block(namespace, db, table)
+        if opening is None or namespace.opening is not opening:
+            return None
+        if block is None:
+            raise self.missing(db, table)
+        held = self.topics.get(table_topic(db, table, self.num_topics))
+        content = self._answerable(held, table_key(db, table)) if held is not None else None
+        if content is None or held is None:
+            if _name_record(block, table) is None:
+                raise self.missing(db, table)
+            return None
+        if content.names_block != block and not self._confirm(content, block, (db, table)):
+            return None
+        return held, content
+
     def _answerable(self, held: TopicView, group: bytes) -> TableSnapshot | None:
         opening, floor = held.opening, held.pulled_floor
         content = held.content(group)
@@ -511,6 +525,16 @@ def _alike(name: str, known: Sequence[str]) -> list[str]:
 def full_topic_view() -> TopicView:
     """Return the empty view of a topic at full."""
     return TopicView(pulled=TopicView(pulled_only=True))
+
+
+def _has(content: TableSnapshot, name: TableId, selector: Selector) -> bool:
+    """Return whether ``content`` of a table has the partitions that ``selector`` selects."""
+    if selector.kind == SelectorKind.TABLE:
+        return True
+    if not (content.whole or selector in (content.selections or ())):
+        return False
+    head = content.head(table_key(*name))
+    return head is not None and head.complete
 
 
 def _name_record(block: Entry, table: str) -> NameRecord | None:

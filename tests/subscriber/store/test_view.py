@@ -99,6 +99,18 @@ def test_open_view_answers_names_tables_and_partitions(made: PublishedView) -> N
     assert len(content) == 5
 
 
+def test_look_whether_memory_would_answer_is_not_a_read(made: PublishedView) -> None:
+    view, topic = made.view, made.topic("sales")
+    assert view.answers("shop", "sales")
+    assert view.hits(topic) == 0
+    content = view.groups(topic)[SALES]
+    assert not content.used, "it is evicted as a table that nobody has read"
+    view.close(topic)
+    assert not view.answers("shop", "sales")
+    with pytest.raises(NoSuchObject):
+        view.answers("shop", "nothing")
+
+
 def test_namespace_alone_says_that_a_table_does_not_exist(made: PublishedView) -> None:
     view = made.view
     made.shop.drop("shop.orders")
