@@ -104,7 +104,7 @@ class CatalogdConfig(MetastoreFlags):
         return limit_of(self.mem_limit)
 
     def _check_unloading(self, *, has_limit: bool) -> None:
-        """Check when tables are unloaded; ``has_limit``: whether memory has one."""
+        """Check when tables are unloaded; ``has_limit``: whether memory is limited."""
         timeout_s, pressure = (
             self.invalidate_tables_timeout_s,
             self.invalidate_tables_memory_pressure,

@@ -564,8 +564,8 @@ class Catalog:
     def _oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
         """Return the arrival number of the oldest event in ``scope`` that is not published.
 
-        While names are read, every event may be one: 0. A table that is known is read again by
-        itself meanwhile.
+        While names are read, any event may be of an object in ``scope``: 0. A known table is read
+        again by itself meanwhile.
         """
         if not self.listing.serving:
             known = scope.table and self.namespace.find(scope) is not None

@@ -93,7 +93,7 @@ class SettingsCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it; a value of the file that is not allowed is named as one."""
+        """Run it; an error about a value of the file names the file."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:

@@ -75,7 +75,7 @@ def no_statestored(problems: Mapping[Address, str]) -> str:
 def nobody(addresses: Iterable[Address], credential: Credential | None = None) -> str:
     """Return what is at each address, if no statestored is at any; empty if a statestored may be.
 
-    Without a ``credential`` each of our daemons may be one, and admit us.
+    Without a ``credential`` any of our daemons may answer, and admit us.
     """
 
     def look(address: Address) -> str:

@@ -78,7 +78,7 @@ from .status import (
 from .validation import RefusalLimiter, client_fault, hello_fault, role_fault
 
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
-MEMBER_S: Final = 0.001  # added for each member to the longest pause before one: each handles all
+MEMBER_S: Final = 0.001  # of the longest pause before a heartbeat, for each member
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 SIZES_EVERY: Final = 20  # heartbeats
 # A Hello each 0.5 s and more waits in ZeroMQ until a hub is back, which then reads all at once.

@@ -134,7 +134,7 @@ def parse_addresses(
 
 
 def listen_address(host: str, port: int, *, setting: str) -> Address:
-    """Return where to listen; port 0 is any free one.
+    """Return where to listen; port 0 is any free port.
 
     Raises:
         ConfigError: ``host`` is neither a name nor a number; IPv6 may stand between [ and ].
@@ -146,7 +146,7 @@ def checked_pages(text: str) -> str:
     """Return the address of a daemon's pages: by HTTP or HTTPS, without a path.
 
     Raises:
-        ConfigError: it is not one.
+        ConfigError: it is no such address.
     """
     if len(text) > PAGES_CHARS_MAX or not _PAGES.fullmatch(text):
         raise ConfigError("pages", text[:PAGES_CHARS_MAX], "http://host:port or https://host:port")
@@ -189,7 +189,7 @@ def advertised_address(listens: Address, text: str | None) -> Address:
 
 
 def port_of(address: str) -> int:
-    """Return the port of an address that is known to have one."""
+    """Return the port of an address, which is known to have a port."""
     return int(address.rpartition(":")[2])
 
 

@@ -293,7 +293,7 @@ class Topic:
         return sum(group.held_bytes for name, group in self._groups.items() if sees(name))
 
     def file(self, entries: Iterable[Entry]) -> None:
-        """File ``entries``, sorted by version; an entry older than the one held is ignored.
+        """File ``entries``, sorted by version; an entry older than the held one is ignored.
 
         Nothing may be filed below what was filed before it, unless it is held already: the
         orders are by version. Tombstones at or below the floor delete and leave no trace.

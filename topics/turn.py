@@ -31,7 +31,7 @@ EffectT_contra = TypeVar("EffectT_contra", contravariant=True)
 
 Step = tuple[float, str, str, tuple[int, ...], int]
 """When it was, in seconds; in or out; the type; its topics, none: of all, or of no topic; the
-version of its topic behind it, 0: it has none. A tuple, for one is made for each delta."""
+version of its topic behind it, 0: it has none. A tuple, because each delta makes a step."""
 
 
 @dataclass(frozen=True, slots=True)

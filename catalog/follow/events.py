@@ -135,7 +135,7 @@ class Events:
             self.first_seq = batch.seq if self.first_seq is None else self.first_seq
 
     def take_rest(self) -> None:
-        """Take more of an answer that no turn takes whole, unless this one has taken some."""
+        """Take more of an answer that no turn takes whole, unless this turn has taken some."""
         if not self._has_polled and (rest := self._poller.rest()) is not None:
             self.on_polled(rest)
         self._has_polled = False
@@ -166,7 +166,7 @@ class Events:
                 self._tables.raise_version(table, source=SOURCE_EVENTS)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
-            if event.type == CREATE_TABLE:  # the end of the one before it was left out
+            if event.type == CREATE_TABLE:  # the drop of the former table was left out
                 ended = [DirtyTable(db=db, table=t, whole=True, dropped=True) for db, t in tables]
                 self._loader.mark_dirty(ended, seq=seq)
             self._loader.resync(sorted(tables), seq=seq)
@@ -259,7 +259,7 @@ class Events:
                 self._tables.raise_data(table, partitions=one.names, source=SOURCE_EVENTS)
 
     def on_passed(self, batch: Batch) -> None:
-        """Note the events that are passed, and read everything again: one may be of anything."""
+        """Note the events that are passed, and read everything again: they may be of anything."""
         assert batch.gap is not None
         first, last = batch.gap
         self._counts.events_passed += last - first + 1

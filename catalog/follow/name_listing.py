@@ -30,7 +30,7 @@ class Lifecycle(Enum):
     STARTING = "STARTING"  # no names were ever read: most requests are refused
     SERVING = "SERVING"
     RELISTING = "RELISTING"  # events are missing: requests are served, syncs wait
-    ABANDONED = "ABANDONED"  # the metastore is another one: nothing comes in or leaves
+    ABANDONED = "ABANDONED"  # another metastore answers: nothing comes in or leaves
 
 
 NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
@@ -57,7 +57,7 @@ class NameListing:
         counts: CatalogCounts,
         turn: Outbox[ReadNames | Noted],
     ) -> None:
-        """Begin as the window of ``poller`` says: without one, no names were ever read.
+        """Begin as the window of ``poller`` says: without a window, no names were ever read.
 
         ``follows``: whether a database is not left out by the operator.
         """
@@ -126,7 +126,7 @@ class NameListing:
         return self._gap_seq
 
     def follow_again(self, db: str) -> None:
-        """Read the tables of ``db``, which is followed again, and the names of new ones."""
+        """Read the tables of ``db``, which is followed again, and the names of new tables."""
         seq = self._poller.next_seq()
         tables = ((db, row.name) for row in self._namespace.tables(db))
         self._loader.resync(sorted(t for t in tables if not self._sync_rules.is_off(t)), seq=seq)
@@ -136,7 +136,7 @@ class NameListing:
             self._become(Lifecycle.RELISTING)
 
     def read_names_again(self) -> None:
-        """Read the names, for an event that may have made one that it does not tell."""
+        """Read the names: an event may have made an object that it does not name."""
         if self._names_at is None:
             self._names_at = max(self._turn.now, self._names_again_at)
             self._names_again_at = self._names_at + NAMES_AGAIN_S

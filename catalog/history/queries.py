@@ -22,7 +22,7 @@ from .change_log import LogBounds, LogLines, Recent
 from .scans import Cuts, ScanPage, Versions
 from .table_history import ROWS_MAX, Bound, ChangeRange, NewestChanges
 
-NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
+NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger number
 
 
 class StoreQuery(Protocol):

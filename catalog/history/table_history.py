@@ -194,7 +194,7 @@ class _Step:
     def changes(self) -> list[_Changed]:
         """Return the objects that were changed.
 
-        If a table is created, so are its partitions; a dropped one stands for its partitions, too.
+        A table that is created, or dropped, stands for its partitions, too.
         Partitions that are only loaded, or unloaded, have not changed.
         """
         if self._first.lost:

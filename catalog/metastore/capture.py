@@ -18,7 +18,7 @@ from .sasl import Frames, Login, negotiation
 
 CONNECT_S_MAX: Final = 2.0  # for a connection; a network that loses a packet sends it after 1 s
 SLICE_S: Final = 0.5  # of a wait for an answer; between two the address may be found dead
-SLICE_S_MIN: Final = 0.001  # the last one; 0 would not wait at all
+SLICE_S_MIN: Final = 0.001  # the last slice; 0 would not wait at all
 RECV_BYTES: Final = 256 << 10
 REPLY_BYTES_MAX: Final = 1 << 30  # one ADD_PARTITION message of 100,000 partitions is 230 MB
 

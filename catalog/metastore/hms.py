@@ -52,7 +52,7 @@ EXCLUDE_SETTINGS: Final = (
 LISTENER_SETTINGS: Final = (
     "hive.metastore.transactional.event.listeners",
     "hive.metastore.event.listeners",
-    "metastore.transactional.event.listeners",  # Hive 3 has both names; 2.3 refuses this one
+    "metastore.transactional.event.listeners",  # Hive 3 has both names; 2.3 refuses this name
     "metastore.event.listeners",
 )
 CLOSED: Final = (  # 3.1 and 4.0 say so in their own log only

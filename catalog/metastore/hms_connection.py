@@ -105,7 +105,7 @@ class HmsConnection:
 
     @property
     def reply_was_short(self) -> bool:
-        """Whether twice as many objects as those of the last reply fit well into one."""
+        """Whether twice as many objects as those of the last reply fit well into a reply."""
         return self.capture.received_bytes < OBJECTS_REPLY_BYTES_MAX // 4
 
     def begin_watch(self) -> None:
@@ -120,7 +120,7 @@ class HmsConnection:
         self.capture.watch(received=note, waiting=check)
 
     def introduce(self) -> None:
-        """Send the user's name to a server that believes one, as Hive's own client does."""
+        """Send the user's name to a server that asks for no proof, as Hive's own client does."""
         user = user_name()
         if user is None or self.address.login is not None:
             return
@@ -159,7 +159,7 @@ class HmsConnection:
         return tuple(_raw(event, followed=followed) for event in events)
 
     def _followed(self) -> str:
-        """Return the catalog that calls without one are about: that of the default database."""
+        """Return the catalog that a call means if it names none: that of the default database."""
         if not self._catalog:
             self.capture.begin_reply()
             found: list[str] = []
@@ -232,7 +232,7 @@ class HmsConnection:
         found = self._partitions_by_names(db, table, names)
         if found.keys() <= wanted:
             return found
-        # one was renamed while it was read, or this metastore escapes names in another way
+        # a partition was renamed while it was read, or this metastore escapes names in another way
         several = {name: struct for name, struct in found.items() if name in wanted}
         for name in wanted - several.keys():
             self.capture.begin_reply()
@@ -250,7 +250,7 @@ class HmsConnection:
 
 
 def user_name() -> str | None:
-    """Return the user's name; None for a container's user without one."""
+    """Return the user's name; None for a container's user, who may have no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -24,7 +24,7 @@ COMPLETE: Final = 5
 REFUSALS: Final = {3: "refused", 4: "failed"}
 HOST: Final = "_HOST"  # in a principal: the name by which the server is reached
 
-# What RFC 4752 calls security layers, and the bytes of a frame that we take with one.
+# What RFC 4752 calls security layers, and the bytes of a frame that we take with a layer.
 PLAIN_LAYER: Final = 1
 SIGNED_LAYER: Final = 2
 ENCRYPTED_LAYER: Final = 4

@@ -25,7 +25,7 @@ Spec = tuple[Any, ...]  # a thrift_spec; hmsclient's generated code is untyped
 
 
 def begin_result(protocol: Any) -> None:
-    """Read up to the result of a call; raise what the server answers instead of one."""
+    """Read up to the result of a call; raise what the server answers instead of a result."""
     _, kind, _ = protocol.readMessageBegin()
     if kind == TMessageType.EXCEPTION:
         refusal = TApplicationException()

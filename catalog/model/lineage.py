@@ -77,7 +77,7 @@ def judge(
 
 
 def by_topic(vector: Sequence[int]) -> dict[int, int]:
-    """Return ``vector``, which follows ``topic_ids``, by topic; an empty one gives none."""
+    """Return ``vector``, which follows ``topic_ids``, by topic; an empty vector gives none."""
     return dict(zip(topic_ids(len(vector) - 1), vector, strict=True)) if vector else {}
 
 
@@ -85,10 +85,10 @@ class Epochs:
     """The starts of the running epoch, and whether a new epoch is to follow."""
 
     def __init__(self, starts: tuple[StartRecord, ...], version_log: VersionLog) -> None:
-        """``starts``: of the running epoch; the last is the running one."""
+        """``starts``: of the running epoch; the last is the running start."""
         self._starts = starts
         self._version_log = version_log
-        self.minted_above = 0  # a new epoch is to be minted above this one; 0: none
+        self.minted_above = 0  # a new epoch is to be minted above this epoch; 0: none
 
     @property
     def position(self) -> tuple[int, int]:

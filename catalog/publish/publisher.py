@@ -63,7 +63,7 @@ SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garba
 WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
 # Between two epochs for one hub, doubled by each: two catalogds must not race through epochs.
 AHEAD_S: Final = 1.0
-CLIENTS_AGAIN_S: Final = 10.0  # until the list is sent again: a lost one would leave keys admitted
+CLIENTS_AGAIN_S: Final = 10.0  # until the list is sent again: a lost list would leave keys admitted
 AHEAD_S_MAX: Final = 60.0
 # The hub restarted, or follows another start.
 RECONNECT_ON: Final = (Refusal.HELLO, Refusal.START, Refusal.AHEAD)
@@ -192,7 +192,7 @@ class EpochBegun:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connections are gone, or are to be ended; ``wait_s``: the least time without one."""
+    """The connections are gone, or are to be ended, for ``wait_s`` at least."""
 
     reason: str
     wait_s: float = 0.0
@@ -536,7 +536,7 @@ class Publisher:
         self._turn.add(SendOn(CONTROL_CHANNEL, heartbeat))
 
     def _send_clients(self) -> None:
-        """Send the hub the list of clients, unless it has been sent this one a moment ago."""
+        """Send the hub the list of clients, unless the same list was sent a moment ago."""
         now = self._turn.now
         clients = self._published.clients
         if not clients or CONTROL_CHANNEL not in self._welcomed:

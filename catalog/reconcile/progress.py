@@ -49,7 +49,7 @@ class Progress:
         self._waits = ""
         self._due_at: float | None = None  # when an answer is due; None: while something waits
         self._began_at = 0.0  # of the running round
-        self._ended_at: float | None = None  # of the last whole one
+        self._ended_at: float | None = None  # of the last whole round
         self._took_s: float | None = None
         self._calls = 0
         self._marks: list[tuple[float, int]] = []  # when so many calls were answered: two at most

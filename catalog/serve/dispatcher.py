@@ -348,7 +348,7 @@ class Dispatcher:
         return not (self._listing.names_known or mode)
 
     def _on_sync(self, peer: bytes, sync: Sync) -> None:
-        """Let a sync wait; answer a repeated one with what it waits for."""
+        """Let a sync wait; answer a repeated request with what it waits for."""
         waiting = self._syncs.get(peer, sync.request)
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])

@@ -63,7 +63,7 @@ class Grants:
         """Admit ``public`` for ``granter``, or renew it; return for how many seconds, 0: no longer.
 
         Raises:
-            UsageError: it is not a key, is another client's, or is one too many.
+            UsageError: it is not a key, is another client's, or there are too many grants.
         """
         try:
             checked_key(public, setting="public")

@@ -311,7 +311,7 @@ def stale_claims(
 
     Args:
         claimed_in: The epoch of the versions that are claimed.
-        epoch: The current one.
+        epoch: The current epoch.
 
     Cost: O(claims), whatever the tables hold.
     """

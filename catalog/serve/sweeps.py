@@ -4,8 +4,8 @@
     Sweep of another revision ──▶ nothing: its sender compares again
 
 A sweep lists files, compares them with what is known here, and sends what differs with the revision
-that it has compared with. So of two sweeps that see one change one is kept, and a sweep that is
-sent again, because its answer was lost, is not.
+that it has compared with. So catalogd keeps the first of two sweeps that see the same change, and
+ignores a sweep that is sent again because its answer was lost.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ from ..model.tables import Tables
 from ..model.versions import SweepRow
 
 TABLES_MAX: Final = 200  # of an answer
-NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
+NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger number
 
 
 class Sweeps:

@@ -144,7 +144,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def connect(path: Path, *, num_topics: int, epoch: int) -> sqlite3.Connection:
-    """Open the store's file; a missing one is created with ``num_topics`` and ``epoch``.
+    """Open the store's file; a missing file is created with ``num_topics`` and ``epoch``.
 
     Raises:
         StoreError: no store, a store of another ``num_topics`` or schema, or one that SQLite

@@ -177,7 +177,7 @@ class HistoryReader:
             self._db.execute("ROLLBACK")
 
     def versions(self) -> dict[int, int]:
-        """Return the committed version of each topic that has one."""
+        """Return the committed version of each topic that was ever committed."""
         return dict(self._db.execute("SELECT topic, version FROM topics"))
 
     def floor(self, topic: int) -> int:

@@ -146,7 +146,7 @@ def topics(
 ) -> int:
     """Show the topics that are in use: bytes, and members at each level.
 
-    TOPIC, a number or 'namespace', shows one: its tables, its readers, and who is behind. A
+    TOPIC, a number or 'namespace', shows one topic: its tables, its readers, and who is behind. A
     SUBSCRIBER is named as 'topicast subscribers' does, by its application, or by the beginning of
     its id. A subscriber that is behind holds back nobody else: changes are kept for as long.
     """

@@ -74,7 +74,7 @@ async def answer(sources: Sources, target: str, *, accepts: str = "") -> Answer:
 
     Args:
         sources: Where it comes from.
-        target: A path, and ``?`` with a query if it has one.
+        target: A path, and behind ``?`` its query, if there is any.
         accepts: The types of content that the reader accepts, as ``Accept`` has them.
     """
     path, _, text = target.partition("?")

@@ -34,7 +34,7 @@ CONNECTIONS_MAX: Final = 256  # of the 1024 descriptors that a process usually h
 HEAD_BYTES_MAX: Final = 16 * 1024  # of a request: browsers send at most 8 KB
 BUFFER_BYTES_MAX: Final = 64 * 1024  # of a connection, read and not yet looked at
 GRACE_S: Final = 0.25  # that a connection has when there are too many
-TICK_S: Final = 0.01  # before another look whether one can be taken
+TICK_S: Final = 0.01  # before another look whether a connection can be taken
 REFUSAL_S: Final = 0.5  # before a wrong secret is refused: passwords are not found by trying
 REFRESH_S: Final = 10.0  # between two looks at the files of ``Access``
 LOG_S: Final = 60.0  # between two lines of the same kind: a stranger must not fill the disk
@@ -342,7 +342,7 @@ class _Page(RequestHandler):
         value: BaseException | None,
         tb: TracebackType | None,  # noqa: ARG002  the library's
     ) -> None:
-        """Log a defect of ours; a refused request is not one."""
+        """Log a defect of ours; a refused request is no defect."""
         if not isinstance(value, HTTPError):
             self._lines.failed(value)
 

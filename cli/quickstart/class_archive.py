@@ -108,7 +108,7 @@ def _took(opened: int) -> bool:
 
 
 def _make(found: Path, java_home: Path, run: Run) -> None:
-    """Put both archives in place, the base first: the other one records its path."""
+    """Put both archives in place, the base first: the other archive records its path."""
     with TemporaryDirectory(dir=found) as temporary:
         folder = Path(temporary)
         base, made = found / BASE, folder / BASE

@@ -1,4 +1,4 @@
-"""The usual ports where they are free, else any free one.
+"""The usual ports where they are free, else any free ports.
 
     look: is it free? ──▶ reserve: no other quickstart takes it ──▶ a child binds it, later
 

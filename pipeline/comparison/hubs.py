@@ -157,7 +157,7 @@ class HubSide:
         self, topic: int, as_of: SnapshotVersion, wanted: ObjectSelection, *, into: SideResult
     ) -> None:
         for _ in range(ATTEMPTS_MAX - 1):
-            with suppress(HistoryGone):  # of the hub's version, which is a newer one by now
+            with suppress(HistoryGone):  # of the hub's version, which is newer by now
                 return self._compare(topic, as_of, wanted, into=into)
         return self._compare(topic, as_of, wanted, into=into)
 

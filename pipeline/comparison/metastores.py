@@ -107,7 +107,9 @@ class MetastoreSide:
         self, work: Work, targets: Sequence[ComparedTable], *, into: SideResult
     ) -> None:
         count = -(-len(targets) // TABLES_OF_TASK)
-        tasks = [targets[number::count] for number in range(count)]  # large ones are often together
+        tasks = [
+            targets[number::count] for number in range(count)
+        ]  # large tables are often neighbours
         if not tasks:
             return
         compare = partial(compare_tables, work=work, make_metastore=self._make_metastore)

@@ -39,7 +39,7 @@ def drift(source: Sequence[Column], copy: Sequence[Column]) -> Drift:
     New columns come last. Columns that the source no longer has stay, and are null from then on.
 
     Raises:
-        Conflict: a type of ``source`` fits neither into that of the copy, nor into a wider one.
+        Conflict: a type of ``source`` fits neither into that of the copy, nor into a wider type.
     """
     mine = {column.name.lower(): column for column in source}
     columns, widened = [], []

@@ -95,7 +95,7 @@ class SweepPlan:
         return min(self.points(), default=self.as_of)
 
     def points(self) -> frozenset[int]:
-        """Return where the runs before this one began, as far as the log reaches."""
+        """Return where the earlier runs began, as far as the log reaches."""
         runs = (point for one in self.tables.values() for point in (one.as_of, one.open_as_of))
         return frozenset(point for point in runs if self._in_log(point))
 

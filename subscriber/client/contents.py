@@ -51,7 +51,7 @@ class Contents:
     """Reads of a catalog. Any thread may call it.
 
     Each method raises NoSuchObject where the view has none of that name, and LinkError or
-    SourceError as the methods of ``Subscriber``; UsageError: a selector is not one for the table;
+    SourceError as the methods of ``Subscriber``; UsageError: a selector does not fit the table;
     OverBudget, of these: what it selects is too large to be pulled.
     """
 

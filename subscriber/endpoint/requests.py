@@ -27,7 +27,7 @@ VERSION: Final = b"\x80\x01\x00"
 CALL: Final = 1
 ONEWAY: Final = 4
 NAME_BYTES_MAX: Final = 128  # of a method; Hive's longest has 45
-DEPTH_MAX: Final = 4  # a struct in the arguments' one, and a list in that
+DEPTH_MAX: Final = 4  # a struct in that of the arguments, and a list in it
 REQUEST_BYTES_MAX: Final = 2 << 20  # a filter of 1 MiB, which filters/tokens.py allows, and more
 ITEMS_MAX: Final = 50_000  # of a list; Hive asks for 300 partitions at once
 

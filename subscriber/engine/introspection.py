@@ -95,7 +95,7 @@ class DriverRecord:
         return state_of(self._view.rules(), names)
 
     def announced(self, problem: str) -> DriverFacts | None:
-        """Return what the hub is to know of this driver; None: this process is not one.
+        """Return what the hub is to know of this driver; None: this process is no driver.
 
         ``problem``: why a server is not reached, which is the reason if there is no other.
         """

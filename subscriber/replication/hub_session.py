@@ -51,7 +51,7 @@ HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
 NO_START_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
 BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; later it is lost, or the hub is busy
 BARRIER_AGAIN_S_MAX: Final = 8.0
-BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, times out
+BARRIERS_MAX: Final = 8  # nonces of a barrier sent again: an older nonce, some 40 s late, times out
 CHANNELS: Final = ((Connection.CONTROL, CONTROL_CHANNEL), (Connection.BULK, BULK_CHANNEL))
 
 

@@ -690,7 +690,7 @@ class TopicReplicas:
             self._changes += changes
 
     def _put(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> Sequence[Swap]:
-        """Put entries in place; lower topics to make room, this one too if need be."""
+        """Put entries in place; lower topics to make room, if need be this topic, too."""
         while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
             self._make_room(topic, swaps.growth)
             replica, wanted = self._topics.get(topic), self.view.topics.get(topic)

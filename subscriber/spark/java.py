@@ -49,7 +49,7 @@ def keep_in(jvm: Any, kept: MutableMapping[str, Any]) -> None:
 
 
 def kept_objects(jvm: Any) -> MutableMapping[str, Any]:
-    """Return the objects of which a JVM is to have one, by names that ``kept_name`` makes."""
+    """Return the objects that a JVM is to have once, by names that ``kept_name`` makes."""
     return _KEPT.setdefault(jvm, {})
 
 

@@ -30,7 +30,7 @@ def reason_of(error: Exception) -> str:
 
 
 def has_jvm(session: object) -> None:
-    """Raise Unsupported unless ``session`` is a classic one."""
+    """Raise Unsupported unless ``session`` is a classic session."""
     if getattr(session, "_jsparkSession", None) is None:
         raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
 

@@ -115,7 +115,7 @@ class ChangeFeed:
     def on_level_changed(
         self, topic: int, view: View, *, old: tuple[int, int], new: tuple[int, int]
     ) -> tuple[Change, ...]:
-        """Return what may have changed between the ``old`` position of a topic and its ``new`` one.
+        """Return what may have changed between the ``old`` and the ``new`` position of a topic.
 
         They are those of a level and of its successor, each an epoch and a version.
         """

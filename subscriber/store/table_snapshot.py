@@ -257,7 +257,7 @@ class TableSnapshot:
         """Return the partitions that ``selector`` selects, sorted by name.
 
         Raises:
-            UsageError: the selector is not one for this table.
+            UsageError: the selector does not fit this table.
             NotReady: the table's own entry is not here.
 
         Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.

@@ -3,7 +3,7 @@
     topic ── open | closed              group (a table, a database's names) ── TableSnapshot
 
 A table is swapped whole, by one assignment. While a topic is closed, memory answers only with what
-a pull brought, or confirmed, at or above the topic's ``pulled_floor``, if it has one. A reader
+a pull brought, or confirmed, at or above the topic's ``pulled_floor``, if there is any. A reader
 takes the topic's ``opening`` (or floor), reads, and checks that it is still the same object: so
 what it got was installed while the topic was open. The namespace topic alone decides whether a
 table exists; a snapshot answers only if its incarnation is that which the namespace names.

@@ -153,7 +153,7 @@ class KeysFolder:
         """Return the list if it is another file than at the last call; None if it is the same.
 
         Caller: the assembly before catalogd serves, then catalogd's shell, which looks regularly.
-        Affects: the next call, which returns the list only if the file has changed since this one.
+        Affects: the next call, which returns the list only if the file has changed meanwhile.
 
         Raises:
             ConfigError: it is not there, or cannot be used; raised once for each such file.

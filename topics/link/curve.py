@@ -5,7 +5,7 @@
 
 ZeroMQ requests an answer at the handshake only. So connections of keys that are no longer admitted
 are also shut down: a connection is known by the descriptor of its first frame, and by the inode
-behind it, because the descriptor may have been given to another one since.
+behind it, because the system may have given the descriptor to another socket since.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ def derived_pair(pair: KeyPair, purpose: bytes) -> KeyPair:
 
 
 def check_pair(pair: KeyPair) -> None:
-    """Raise ConfigError unless the public key is that of the secret one."""
+    """Raise ConfigError unless the public key belongs to the secret key."""
     _check_available()
     try:
         public = zmq.curve_public(pair.secret.encode("ascii"))

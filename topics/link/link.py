@@ -37,7 +37,7 @@ from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketR
 BATCH_MAX: Final = 64  # parts of messages, from one socket in one turn; a ROUTER's have two: 0.5 ms
 BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last frame
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
-WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
+WAKES_MAX: Final = 4096  # wakes read at once; many mean the same as a single wake
 
 ITEMS_MAX: Final = 1000  # calls of an application's threads that wait at once
 TAKEN_MAX: Final = 200  # one turn's share, as of each socket
@@ -179,7 +179,7 @@ class Link:
         return self._context.closed
 
     def bind_router(self, name: str, address: str) -> str:
-        """Bind a ROUTER; port 0 takes any free one.
+        """Bind a ROUTER; port 0 takes any free port.
 
         Returns:
             The address as a number, with the port that was taken.
@@ -429,7 +429,7 @@ class Link:
             except zmq.ZMQError as exc:
                 if exc.errno != zmq.EADDRINUSE or time.monotonic() > until:
                     raise refusal(port.endpoint, exc) from exc
-                time.sleep(REBIND_PAUSE_S)  # ZeroMQ's thread closes the former one
+                time.sleep(REBIND_PAUSE_S)  # ZeroMQ's thread closes the former socket
             else:
                 return
 

@@ -87,7 +87,7 @@ def _joined(parameters: Mapping[str, str]) -> str:
 
 
 def _count(parameters: Mapping[str, str], what: str) -> int:
-    """Return a number of properties; each is looked up, so one too large ends in a KeyError."""
+    """Return a number of properties; each is looked up, so a number too large is a KeyError."""
     return int(parameters.get(f"{SCHEMA}.num{what}", "0"))
 
 

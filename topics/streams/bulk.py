@@ -67,7 +67,7 @@ class Sender:
         self._streams_max = streams_max
         self._streams: dict[bytes, dict[int, Stream]] = {}  # by peer
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
-        """By peer, the streams with credit; peers and each one's streams in the order of turns."""
+        """By peer, the streams with credit; peers and the streams of each in the order of turns."""
         self._count = 0
         self._waiting: dict[bytes, int] = {}  # peers without room, by arrival, numbered
         self._arrivals = 0  # of peers that there was no room for
@@ -137,7 +137,7 @@ class Sender:
     def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
         """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
 
-        A peer's streams take turns, too: with many it gets no more than with one.
+        A peer's streams take turns, too: with many streams it gets no more than with one stream.
         Caller: the hub, a publisher or the pull server, at the end of a turn.
         Affects: the credit of the streams; those that have ended make room for others.
         """

@@ -125,7 +125,7 @@ def policy_lead(number: int) -> bytes:
 
 
 def without_policy(frame: bytes) -> bytes:
-    """Return ``frame``, as a reader received it, without its policy's number if it has one."""
+    """Return ``frame``, as a reader received it, without the number of a policy before it."""
     return frame[POLICY_LEAD.size :] if frame[:1] == POLICY_MARK else frame
 
 

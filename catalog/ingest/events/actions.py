@@ -88,7 +88,7 @@ def is_known(kind: str) -> bool:
 
 _ENDS: Final = frozenset({"CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE"})
 """Events after which what had the table's name before may be gone: an alteration may be a rename,
-and who does not understand an event may not have understood the one that told of the end."""
+and code that does not understand an event may not have understood an earlier drop."""
 
 
 def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:

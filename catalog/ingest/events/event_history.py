@@ -92,7 +92,7 @@ class _Running:
     oldest_s: int = 0  # of them; 0: none is known
 
     def add_times(self, events: Iterable[RawEvent]) -> None:
-        """Count the times of ``events`` that have one."""
+        """Count the times of those ``events`` that have a time."""
         for at_s in (one.at_s for one in events if one.at_s):
             known = len(self.times) < TIMES_MAX or at_s in self.times
             self.times[at_s if known else next(reversed(self.times))] += 1

@@ -124,7 +124,7 @@ class EventProcessor:
     def observe(self, *, stopped: str = "") -> None:
         """Note what has become of polls; ``stopped``: why they have ended for good.
 
-        Caller: the core at the end of each turn, the events at one that nobody can send.
+        Caller: the core at the end of each turn, the events once the metastore cannot send more.
         Affects: what the verdict, commands and pages say of events; whether the poller drains.
         """
         ordered = self._namespace.pause()

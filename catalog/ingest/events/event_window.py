@@ -71,7 +71,7 @@ class EventWindow:
         self.polled_after = state.last_id  # the id after which the last poll read
         self._polled_at = now  # when it began
         self._settling = False  # it read every pending id
-        self._lacks_end = False  # it lacked the newest ids: the next one reads those alone
+        self._lacks_end = False  # it lacked the newest ids: the next poll reads those alone
 
     @classmethod
     def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
@@ -106,7 +106,7 @@ class EventWindow:
         return max(self.last_id, max((id_ for id_, _ in self._newest), default=0))
 
     def with_ahead(self, state: WindowState) -> WindowState:
-        """Return ``state``, an earlier one, with the events that were read after it."""
+        """Return ``state``, which is earlier, with the events that were read after it."""
         known = set(state.known)
         return replace(state, ahead=tuple(one for one in self._newest if one not in known))
 

@@ -6,7 +6,7 @@
 
 Which events are read again, the window on them knows (event_window.py). Before the first poll
 of a connection, what is behind it is identified (identity.py).
-While events come, the newest id is looked at LOOKS times in an interval; a new one demands a poll.
+While events come, the newest id is looked at LOOKS times in an interval; a new id demands a poll.
 A look that read the new events alone would miss an event of an id below, and tear a table.
 
 Invariants: ``published`` is the state of the window that a store may keep: every event known to it
@@ -135,7 +135,7 @@ class Poller:
         interval_s: float,
         known_tables: Callable[[], Creations] = dict,
     ) -> None:
-        """``window`` None: the first check makes one, which begins at the newest event.
+        """``window`` None: the first check makes a window, which begins at the newest event.
 
         ``known_tables``: see IdentityCheck.
         """
@@ -180,7 +180,7 @@ class Poller:
         self._recorded = True  # whether the metastore does, as far as it says
         self._says = True  # it said so, or not, at the last request
         self._connected_at_id = 0  # the newest event when the connection was made
-        self._events_on: int | None = None  # the last connection that brought a newer one
+        self._events_on: int | None = None  # the last connection that brought a newer event
         self._refused_since: float | None = None  # the first of the refusals without an answer
         self._refusal = ""  # the last of them, once they have lasted
         self.paused = ""  # by whom polls are, as a sentence; empty: they are not

@@ -47,7 +47,7 @@ def parsed(text: str) -> Mapping[str, Any]:
     """Return the struct that is written in ``text``.
 
     Raises:
-        WireError: it is not one.
+        WireError: it is no such text.
     """
     try:
         found = json.loads(text)
@@ -62,7 +62,7 @@ def struct_bytes(found: Mapping[str, object]) -> bytes:
     """Return the bytes of a struct, its fields in the order of their ids.
 
     Raises:
-        WireError: it is not one.
+        WireError: it is no such text.
     """
     try:
         return _struct(found, 0)

@@ -5,7 +5,7 @@
 
 A write into an ACID or insert-only table leaves no event of its own: Hive 4 notes it in another
 table of its database than the log, and Hive 3 nowhere. The commit does not name the tables; a
-transaction gets a write id before it writes one.
+transaction gets a write id before it writes a table.
 Of a transaction that got its write id before the first event that was read here nothing is known,
 so its commit makes nothing dirty.
 """

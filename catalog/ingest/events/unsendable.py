@@ -5,8 +5,8 @@
 
 Each step is a poll for events after ``after``. WIDEN tries 1, 2, 4, … ids further, NARROW halves
 what is left, so that n events that were not read take 2 log2(n) polls, and 4 more. A metastore
-that limits its query fails only where the first event is the bad one; Hive 2.3 reads all events
-after an id, and fails up to the last bad one. Both are found, as the first id that is answered.
+that limits its query fails only where the first event is bad; Hive 2.3 reads all events after an
+id, and fails up to the last bad event. The search finds both as the first id that is answered.
 
 Invariant: polls after ``low`` have failed, polls after ``high`` were answered (from NARROW on).
 """

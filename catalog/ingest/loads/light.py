@@ -5,7 +5,7 @@
 Of an event that is larger than what is applied of one poll, the names of its partitions are
 enough, and nearly all of it are the objects. The thread that reads events skips these string by
 string, so that turns go on meanwhile. To decode 100 MB in a turn takes a second, and so it does in
-a thread, as Python lets no other one run until it is done.
+a thread, as Python lets no other thread run until it is done.
 """
 
 import re

@@ -48,7 +48,7 @@ from .results import CompleteLoad, PublishTables, Result, TableUnreadable
 READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
-TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of one is published
+TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of them is published
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
 

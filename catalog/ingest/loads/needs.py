@@ -119,7 +119,7 @@ class Backlog:
         self._set_seq(min(self.seq, seq))
 
     def discard(self, table: TableId) -> None:
-        """Do not load ``table``; one that needs a resync is read all the same."""
+        """Do not load ``table``; a table that needs a resync is read all the same."""
         self._new.pop(table, None)
 
     def retain(self, wanted: Callable[[TableId], bool]) -> None:
@@ -127,7 +127,7 @@ class Backlog:
         self._new = {table: None for table in self._new if wanted(table)}
 
     def take_whole(self, count: int, partitioned: Callable[[TableId], bool]) -> dict[TableId, Need]:
-        """Remove the ``partitioned`` ones of the next ``count`` tables; return what to read.
+        """Remove the ``partitioned`` tables among the next ``count``; return what to read.
 
         All of their partitions are read, to be compared with those held.
         """

@@ -37,7 +37,7 @@ STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothin
 ENTRIES_MAX: Final = 6  # looked at in one call: 1 ms, of a turn's 2, be they tables or blocks
 # Of a table with folders of their own: 1 MB. Of more, see _TableFolders.
 PARTITIONS_MAX: Final = 4000
-# In a folder; one with more is a container, such as a warehouse, and no table's data.
+# In a folder; a folder with more is a container, such as a warehouse, and no table's data.
 TABLES_IN_MAX: Final = 16
 FOLDERS_IN_MAX: Final = 2000  # likewise; these are looked at for each write: 1 ms
 
@@ -59,8 +59,8 @@ class _TableFolders:
     """Where the data of a table lies.
 
     ``common``: by store, the folder that all partitions elsewhere have in common, once there are
-    more than PARTITIONS_MAX; then a write to any path in it counts as one to the table. There is
-    one of these for each table, so that what most tables lack takes nothing.
+    more than PARTITIONS_MAX; then a write to any path in it counts as a write to the table. Each
+    table has such an object, so that what most tables lack takes nothing.
     """
 
     table: TableId
@@ -235,7 +235,7 @@ class Locations:
             pass
         elif entry.key == group:
             return self._put_table(number, have)
-        elif _is_current(topic, entry):  # else a newer one follows, or the table's end
+        elif _is_current(topic, entry):  # else a newer entry follows, or the table's end
             if table not in self._by_table[number]:  # its own entry follows
                 self._put_table(number, have)
             of_table = self._by_table[number][table]

@@ -44,7 +44,7 @@ NOT_HIVES: Final = (
     *("netty-", "scala-", "spark-", "spire", "vertx-", "volcano-"),
 )
 NO_SETTINGS: Final[Mapping[str, str]] = {}
-TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands one; it guards public certificates
+TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands a password; it guards public certificates
 
 
 Listen = Callable[[Any, int], Any]
@@ -214,7 +214,7 @@ def _prepared(
     """Return an empty metastore database in ``cache`` and the archive of classes; makes both once.
 
     A JVM maps the archive instead of loading classes. Any other Java than that which made it
-    ignores it. It is empty if this Java cannot make one.
+    ignores it. It is empty if this Java cannot make an archive.
     """
     jars = next(pyspark_jars().glob("hive-metastore-*.jar")).stem
     template = cache / f"{jars}-{JAR_SHA256[:8]}-{TEMPLATE_VERSION}"

@@ -68,7 +68,7 @@ def convert(
     """Convert each partition of a table into a copy in Parquet or ORC, once and whole.
 
     A partition is converted again when its files change. Only one convert into a copy runs at a
-    time, and the next one repairs what a killed convert has left.
+    time, and the next run repairs what a killed run has left.
     """
     from ....pipeline.convert import convert as run
 

@@ -32,6 +32,6 @@ def spark_home(environ: Mapping[str, str], command: str = "spark-submit") -> Pat
 
 
 def add_py4j(environ: Mapping[str, str]) -> None:
-    """Let Py4J be imported: Spark brings one, if this Python has none."""
+    """Let Py4J be imported: Spark brings a copy, if this Python has none."""
     if find_spec("py4j") is None and environ.get(HOME):
         sys.path += map(str, Path(environ[HOME]).glob("python/lib/py4j-*.zip"))

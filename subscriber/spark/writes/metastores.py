@@ -58,8 +58,8 @@ def object_of(target: WriteTarget, *, catalog: str, database: str, conf: Look) -
 
     Args:
         target: What is written: the name is ``db.table``, or its path.
-        catalog: The session's current one.
-        database: The current one in it.
+        catalog: The session's current catalog.
+        database: The current database in it.
         conf: Settings of the session, to know other catalogs by.
     """
     if target.path:

@@ -60,7 +60,7 @@ class Kind(Protocol[RecordT, ChangeT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What an edit did: blocks by bound, None for a removed one; and the names it changed."""
+    """What an edit did: blocks by bound, None for a removed block; and the names it changed."""
 
     blocks: tuple[tuple[str, bytes | None], ...]
     names: tuple[str, ...]

@@ -48,7 +48,7 @@ decimal of up to 18 digits is kept as its integer: most parameters are counts, s
 SlotValues: TypeAlias = tuple[SlotValue, ...]
 
 Pieces: TypeAlias = tuple[bytes, ...]
-"""A struct's bytes, one behind the other."""
+"""A struct's bytes, in their order."""
 
 Column: TypeAlias = SlotValue | list[SlotValue]
 """What fills one slot of several partitions: one value for each, or the same for all."""
@@ -281,7 +281,7 @@ class Templates:
         """Return the template ``number``.
 
         Raises:
-            WireError: there is none, or its skeleton is not one.
+            WireError: there is no such template, or its skeleton is damaged.
         """
         found = self._read.get(number)
         if found is None:

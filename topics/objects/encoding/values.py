@@ -589,7 +589,7 @@ def edit_partitions(
 
     Raises:
         UsageError: a name is not a partition's, or one struct is too large for a value.
-        WireError: a struct is not one, or a stored block is damaged.
+        WireError: a struct cannot be read, or a stored block is damaged.
 
     Cost: O(touched blocks + changes + templates).
     """

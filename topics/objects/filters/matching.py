@@ -35,7 +35,7 @@ def bind(term: Term, columns: Sequence[Column]) -> Predicate:
     """Return ``term`` as a test of the values of a table's partition ``columns``.
 
     Raises:
-        UsageError: it names another column, or compares one with a literal of another type.
+        UsageError: it names another column, or compares a column with a literal of another type.
     """
     if isinstance(term, Every | Some):
         inner = [bind(part, columns) for part in term.terms]

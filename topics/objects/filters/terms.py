@@ -37,7 +37,7 @@ class Among:
 class Like:
     """The text of ``column`` is ``pieces`` with anything between two of them, or it is not.
 
-    A piece is characters, of which "" is any one.
+    A piece is characters, of which "" is any character.
     """
 
     column: str

@@ -55,7 +55,7 @@ class WriteProblem(StrEnum):
     """The codes of a WriteOutcome: why a write is not recorded."""
 
     MALFORMED = "MALFORMED"
-    NO_OBJECT = "NO_OBJECT"  # neither a known table nor a path in one
+    NO_OBJECT = "NO_OBJECT"  # neither a known table nor a path in a table's folder
     NOT_VISIBLE = "NOT_VISIBLE"  # the driver's key may not see the table
     TOO_MANY = "TOO_MANY"  # intents of the driver are open
 
