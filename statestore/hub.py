@@ -7,31 +7,23 @@ Invariant: a message that is refused is answered and counted, and changes nothin
 Rules: docs/protocol.md.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
-from typing import Any, Final
+from typing import Final
 
-from ..topics.errors import ConfigError, WireError
-from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
+from ..topics.errors import WireError
+from ..topics.keys.clients import Client, Clients
 from ..topics.keys.credential import PublicKeys
-from ..topics.liveness import HEARTBEAT_MS, LOST, SUSPECT_S
+from ..topics.liveness import HEARTBEAT_MS, SUSPECT_S
 from ..topics.memory.held_memory import MemoryLimit
 from ..topics.policy import Policy
-from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
 from ..topics.streams.bulk import Sender, SendTo
-from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
 from ..topics.turn import Turn
 from ..topics.wire import encode
 from ..topics.wire.header import (
-    BARRIER_PREFIX,
-    HEARTBEAT_PREFIX,
-    NONCE_BYTES,
     PROTOCOL,
-    prefix,
-    prefixes_in,
 )
 from ..topics.wire.messages.answers import DriverStatus, HubTopic, Inspected, SubscriberStatus
 from ..topics.wire.messages.connection import (
@@ -42,13 +34,12 @@ from ..topics.wire.messages.connection import (
     KeepAlive,
     Refused,
     Role,
-    ServerKeys,
     Welcome,
 )
 from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ..topics.wire.messages.fields import Message
-from ..topics.wire.messages.publishers import Announce, ClientList, Filed
-from ..topics.wire.messages.questions import Question, ReaderQuestion
+from ..topics.wire.messages.publishers import Announce, ClientList
+from ..topics.wire.messages.questions import Question
 from ..topics.wire.messages.readers import (
     Cancel,
     CatchUp,
@@ -59,15 +50,20 @@ from ..topics.wire.messages.readers import (
     Joined,
     Status,
 )
-from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
+from ..topics.wire.refusal import Refusal, refuse, refuse_frame
+from .admission import Admission
 from .applied import AppliedTimes
 from .drivers import Drivers
-from .effects import Admit, Broadcast, Effect, Effects
+from .effects import Broadcast, Effect, Effects
+from .facts import Ask, Fact, MessageReceived, Subscription, TurnEnd, Undecodable
+from .heartbeats import Heartbeats, HeartbeatTimer
 from .ingest import Ingest, ToPublisher
 from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
 from .policies import Policies
+from .publishers import Publishers
 from .reader_requests import ReaderRequest, ReaderRequests
+from .replies import Replies
 from .status import (
     HubCounts,
     HubStatus,
@@ -75,68 +71,15 @@ from .status import (
     subscriber_status,
     topic_status,
 )
-from .validation import RefusalLimiter, client_fault, hello_fault, role_fault
+from .subscriptions import DataSubscriptions, is_to_full
+from .validation import client_fault, hello_fault, role_fault
 
-SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
-MEMBER_S: Final = 0.001  # of the longest pause before a heartbeat, for each member
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
-SIZES_EVERY: Final = 20  # heartbeats
 # A Hello each 0.5 s and more waits in ZeroMQ until a hub is back, which then reads all at once.
 WELCOME_AGAIN_S: Final = 0.4  # until another Hello of a reader on the same connection is answered
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
 FULL_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
 NOT_ANNOUNCED: Final = "this start is not announced here: compare what the hub has, then announce"
-
-_BARRIER_BYTES: Final = len(BARRIER_PREFIX) + NONCE_BYTES
-_SUBSCRIBED: Final = b"\1" + HEARTBEAT_PREFIX
-
-
-@dataclass(frozen=True, slots=True)
-class MessageReceived:
-    """``peer``, a connection to the ROUTER with the key of ``client``, sent ``message``.
-
-    Not used for catalogd's deltas: see ``put``.
-    """
-
-    peer: bytes
-    message: Message
-    client: Client
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A reader subscribed (``b"\\x01"`` and a prefix), or a reader unsubscribed a prefix.
-
-    ``policy``: what the key of a reader that subscribes may see; None: everything.
-    """
-
-    frame: bytes
-    policy: Policy | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """``peer`` sent bytes that are not a message."""
-
-    peer: bytes
-    error: WireError
-
-
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
-    """A turn ends, at ``wall_us`` since 1970: what was collected in it is sent."""
-
-    wall_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A page of this process has a question to a reader; ``Answered`` has its number."""
-
-    question: ReaderQuestion[Any]
-
-
-Fact = MessageReceived | Subscription | Undecodable | Ask | TurnEnd
 
 
 class Hub:
@@ -173,6 +116,12 @@ class Hub:
             send=self._send_publisher,
             memory=memory,
         )
+        self._replies = Replies(turn, self.counts)
+        self._publishers = Publishers(
+            self._membership, self.ingest, turn=turn, replies=self._replies
+        )
+        self._admission = Admission(self._membership, turn=turn, remove=self._on_bye)
+        self._heartbeats = Heartbeats(self.ingest, hub_id=hub_id, period_ms=heartbeat_ms)
         self._sender = Sender()
         self._readers = ReaderRequests(
             self.ingest,
@@ -190,16 +139,9 @@ class Hub:
             drivers=self._drivers,
             pictures=self.status_in_slices,
         )
-        self._refusal_limiter = RefusalLimiter()
-        self._clients = Clients()  # who is admitted
-        self._own_keys: PublicKeys = ("",)  # the hub's, as sent to its members
-        self._client_list: bytes | None = None  # the last list that was obeyed
-        self._publisher: Member | None = None  # which announced its start last
-        self._started_at: float | None = None  # the first TurnEnd
         self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
-        self._sequence = 0  # of the last heartbeat
         self.pages = ""
         """Where the hub's pages are, as its shell has set it; empty: nowhere that others reach."""
         self.handshake_failed_s: float | None = None
@@ -250,13 +192,13 @@ class Hub:
         """
         self._turn.now = now
         try:
-            leads = peer == self._publisher_peer(Channel.BULK)
+            leads = peer == self._publishers.peer(Channel.BULK)
             frames = self.ingest.put(frame) if leads else self._stray_fault(peer)
         except WireError as error:
             self._on_undecodable(peer, error)
             return ()
         if isinstance(frames, Refused):
-            self._refuse(peer, frames)
+            self._replies.refuse(peer, frames)
             return ()
         counts = self.counts
         counts.deltas += 1
@@ -266,13 +208,11 @@ class Hub:
 
     def ignores(self, frame: bytes, policy: Policy | None) -> bool:
         """Return whether a Subscription would change nothing: one to a topic at full."""
-        if policy is not None or frame[:1] != b"\1":
-            return False
-        return all(_topic_level(one)[1] == FULL for one in prefixes_in(frame[1:]))
+        return policy is None and is_to_full(frame)
 
     def prefixes_for(self, public: str, subscribed: bytes) -> tuple[bytes, ...]:
         """Return the prefixes that the owner of ``public`` receives for one subscription."""
-        return self._policies.prefixes_for(self._clients.with_key(public), subscribed)
+        return self._policies.prefixes_for(self._admission.client(public), subscribed)
 
     def end_streams(self, peer: bytes) -> None:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
@@ -281,23 +221,19 @@ class Hub:
 
     def have_keys(self, own: PublicKeys) -> Effects:
         """Take the hub's own public keys, the current and the next; notify every member."""
-        self._own_keys = own
-        self._send_keys()
+        self._admission.have_keys(own)
         return self._turn.end()
 
     def admit(self, clients: Clients) -> None:
         """Take who is admitted; remove members that are not, or have another role by now."""
-        self._clients = clients
-        for member in tuple(self._membership):
-            if clients.with_key(member.client.public) != member.client:
-                self._on_bye(member)
+        self._admission.admit(clients)
 
     def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
         """Return about ``bytes_max`` bytes of the readers' catch-ups, of each reader in turn."""
         sends = self._sender.turn(bytes_max)
         for send in sends:
             if isinstance(send.message, Refused):
-                self._count(send.message)
+                self._replies.count(send.message)
         return sends
 
     def status(self, *, now: float) -> HubStatus:
@@ -338,7 +274,7 @@ class Hub:
         self._membership.check()
         self._drivers.check()
         self._policies.check()
-        assert self._publisher is None or self._publisher.role == Role.PUBLISHER
+        self._publishers.check()
 
     def _status(
         self,
@@ -346,7 +282,7 @@ class Hub:
         members: tuple[SubscriberStatus, ...],
         drivers: tuple[DriverStatus, ...],
     ) -> HubStatus:
-        ingest, waiting = self.ingest, self._unannounced()
+        ingest, waiting = self.ingest, self._publishers.unannounced()
         return HubStatus(
             hub=self._hub_id,
             epoch=ingest.epoch,
@@ -357,10 +293,10 @@ class Hub:
             catalog_name=ingest.catalog_name,
             watermark=ingest.watermark,
             offers=ingest.offers,
-            publisher=self._publisher.name if self._publisher else "",
+            publisher=self._publishers.leader.name if self._publishers.leader else "",
             unannounced=waiting.name if waiting else "",
-            publisher_silent_s=round(self._silent_s(), 3),
-            catalogd_pages=self._publisher.pages if self._publisher else "",
+            publisher_silent_s=round(self._publishers.silent_s(), 3),
+            catalogd_pages=self._publishers.leader.pages if self._publishers.leader else "",
             topics_behind=ingest.behind,
             streams=len(self._sender),
             seeding=ingest.seeding,
@@ -395,7 +331,7 @@ class Hub:
         if isinstance(sender, Member):
             self._obey(sender, peer, message)
         elif not isinstance(message, Refused):  # which is never answered: that would go on for ever
-            self._refuse(peer, sender, of=message)
+            self._replies.refuse(peer, sender, of=message)
 
     def _member_or_fault(
         self, peer: bytes, kind: type[Message], *, client: Client | None = None
@@ -422,18 +358,20 @@ class Hub:
             case KeepAlive():  # by far the most, and noted already
                 pass
             case Announce():
-                self._on_announce(member, peer, message)
+                self._replies.send(
+                    peer, self._publishers.announce(member, peer, message), of=message
+                )
             case ClientList():
-                self._on_client_list(member, peer, message)
+                self._replies.send(peer, self._admission.obey(member, message), of=message)
             case Introduction():
-                self._on_introduction(member, peer, message)
+                self._replies.send(peer, self._publishers.introduce(member, message), of=message)
             case Heartbeat() | Chunk():
                 self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
                 self._on_reader(member, peer, message)
             case Question():
                 to, answer = self._introspection.answer(member, peer, message)
-                self._reply(to, answer, of=message)
+                self._replies.send(to, answer, of=message)
             case Inspected() | Refused():
                 self._on_answer(member, message)
             case DriverFacts():
@@ -445,13 +383,13 @@ class Hub:
     def _on_hello(self, peer: bytes, hello: Hello, client: Client) -> None:
         fault = hello_fault(hello) or client_fault(client, hello)
         if fault is not None:
-            self._refuse(peer, fault, of=hello)
+            self._replies.refuse(peer, fault, of=hello)
             return
         known = self._membership.find(peer)
         member = self._membership.register(peer, hello, client=client)
         if member is None:
             text = f"{len(self._membership)} members are here, and no more may come"
-            self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
+            self._replies.refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
             return
         self.counts.hellos += 1
         channel = Channel(hello.channel)
@@ -461,32 +399,14 @@ class Hub:
         member.welcomed_at[channel] = self._turn.now
         self._turn.add(SendTo(peer, self._welcome(hello, client.policy)))
         if channel is Channel.CONTROL:
-            self._send_keys_to(member)
+            self._admission.send_keys_to(member)
         if member.role != Role.PUBLISHER or channel is not Channel.CONTROL:
-            if member is self._publisher and known is None:
+            if member is self._publishers.leader and known is None:
                 self.ingest.lose_streams()  # they ran on the connection before
             return
         if self.pages:
             self._turn.add(SendTo(peer, Introduction(pages=self.pages)))
-        self._send_have(member, peer)
-
-    def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> None:
-        ingest = self.ingest
-        other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
-        if other_start and member.have != ingest.have():
-            self._send_have(member, peer)  # the publisher judged an older Have
-            return
-        epoch, old = ingest.epoch, self._publisher_peer(Channel.CONTROL)
-        fault = ingest.announce(announce)
-        if fault is not None:
-            self._refuse(peer, fault, of=announce)
-            return
-        if ingest.epoch != epoch:
-            self._membership.drop_everything()
-        self._publisher = member
-        if old and old != peer:
-            text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
-            self._refuse(old, refuse(Refusal.START, text))
+        self._publishers.send_have(member, peer)
 
     def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> None:
         self.counts.catch_ups += isinstance(message, CatchUp)
@@ -496,42 +416,13 @@ class Hub:
         answer = self._readers.answer(member, peer, message)
         if isinstance(answer, Joined):
             self._applied.on_joined(member, answer)
-        self._reply(peer, answer, of=message)
-
-    def _on_introduction(self, member: Member, peer: bytes, message: Introduction) -> None:
-        try:
-            pages = checked_pages(message.pages) if message.pages else ""
-        except ConfigError as error:
-            self._refuse(peer, refuse(Refusal.WIRE, str(error)), of=message)
-            return
-        member.catalog_address, member.pages = message.catalog_address, pages
-
-    def _on_client_list(self, member: Member, peer: bytes, message: ClientList) -> None:
-        if message.text == self._client_list and self._clients.are_kept_by(member.client.keys):
-            return  # it is sent again and again
-        try:
-            clients = read_clients(message.text.decode("ascii"), source="the list of clients")
-        except (ConfigError, UnicodeDecodeError) as error:
-            self._refuse(peer, refuse(Refusal.WIRE, str(error)))
-            return
-        if not clients.are_kept_by(member.client.keys):
-            text = f"the list of clients does not have {member.client.name} as its only catalogd"
-            self._refuse(peer, refuse(Refusal.WIRE, text))
-            return
-        self._client_list = message.text
-        if clients == self._clients:
-            return
-        keys = self._server_keys()
-        self.admit(clients)
-        self._turn.add(Admit(clients))
-        if self._server_keys() != keys:
-            self._send_keys()
+        self._replies.send(peer, answer, of=message)
 
     def _on_published(self, member: Member, peer: bytes, message: Heartbeat | Chunk) -> None:
-        if member is not self._publisher:
-            self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
+        if member is not self._publishers.leader:
+            self._replies.refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
         elif isinstance(message, Heartbeat):
-            self._reply(peer, self.ingest.heartbeat(message), of=message)
+            self._replies.send(peer, self.ingest.heartbeat(message), of=message)
         else:
             self.counts.chunks += 1
             for frame in self.ingest.chunk(message):
@@ -539,7 +430,7 @@ class Hub:
                 self._turn.add(Broadcast(frame))
 
     def _on_answer(self, member: Member, answer: Inspected | Refused) -> None:
-        if isinstance(answer, Refused) and member is self._publisher:
+        if isinstance(answer, Refused) and member is self._publishers.leader:
             self.ingest.refused(answer)
         self._introspection.on_answer(member, answer)
 
@@ -550,16 +441,12 @@ class Hub:
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> None:
         self.counts.frames_undecodable += 1
-        self._refuse(peer, refuse_frame(error))
+        self._replies.refuse(peer, refuse_frame(error))
 
     def _on_tick(self, wall_us: int) -> None:
         now = self._turn.now
         self._ticked_at, self._ticked_us = now, wall_us
-        if self._started_at is None:
-            self._started_at = now
-        publisher = self._publisher
-        if publisher is not None and self.ingest.last_delta_at > publisher.seen_at:
-            self._membership.mark_alive(publisher, at=self.ingest.last_delta_at)
+        self._publishers.mark_alive()
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
             self._watch()
@@ -571,7 +458,8 @@ class Hub:
             self._beat()
 
     def _beat(self) -> None:
-        heartbeat = self._heartbeat()
+        silent_s = self._publishers.silent_s()
+        heartbeat = self._heartbeats.next(sent_us=self._stamp()[1], silent_s=silent_s)
         self._turn.add(Broadcast(encode(heartbeat)))
         if self._policies.any:
             members = self._membership.policies()
@@ -588,13 +476,6 @@ class Hub:
         if self._policies.any:
             self._policies.renew_sizes(self.ingest.topics(), self._membership.policies())
 
-    def _unannounced(self) -> Member | None:
-        """Return a catalogd that is connected while none has announced itself."""
-        if self._publisher is not None:
-            return None
-        waiting = (one for one in self._membership if one.catalog_address and one.state != LOST)
-        return next(waiting, None)
-
     def _welcome(self, hello: Hello, policy: Policy | None) -> Welcome:
         """Answer a Hello; epoch and number of topics are 0 until a publisher announced.
 
@@ -602,7 +483,7 @@ class Hub:
         """
         ingest = self.ingest
         address = ingest.catalog_address
-        if hello.role == Role.OPERATOR and (waiting := self._unannounced()):
+        if hello.role == Role.OPERATOR and (waiting := self._publishers.unannounced()):
             address = waiting.catalog_address
         return Welcome(
             protocol=min(PROTOCOL, hello.protocol_max),
@@ -619,163 +500,13 @@ class Hub:
             policy_digest=policy.digest if policy is not None else 0,
         )
 
-    def _heartbeat(self) -> Heartbeat:
-        """Return the next heartbeat; it has no vectors while the hub is being seeded."""
-        ingest = self.ingest
-        self._sequence += 1
-        topics = [] if ingest.seeding else [slot.topic for slot in ingest.slots.values()]
-        sized = topics if self._sequence % SIZES_EVERY == 1 else []
-        return Heartbeat(
-            hub=self._hub_id,
-            epoch=ingest.epoch,
-            start=ingest.start,
-            sequence=self._sequence,
-            interval_ms=self._heartbeat_ms,
-            sent_us=self._stamp()[1],
-            watermark=ingest.watermark,
-            age_ms=int(self._silent_s() * 1000),
-            catalog_address=ingest.catalog_address,
-            versions=tuple(topic.version for topic in topics),
-            floors=tuple(topic.floor for topic in topics),
-            sizes=tuple(topic.full_bytes for topic in sized),
-            offers=ingest.offers,
-        )
-
     def _send_publisher(self, message: ToPublisher) -> None:
-        """Send a message of ``ingest`` to the publisher; without one it is dropped."""
-        if isinstance(message, Refused):
-            self._count(message)
-        control = isinstance(message, Filed)  # the others are about streams
-        peer = self._publisher_peer(Channel.CONTROL if control else Channel.BULK)
-        if peer:
-            self._turn.add(SendTo(peer, message))
-
-    def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> None:
-        if isinstance(answer, Refused):
-            self._refuse(peer, answer, of=of)
-        elif answer is not None:
-            self._turn.add(SendTo(peer, answer))
-
-    def _refuse(self, peer: bytes, fault: Refused, *, of: Message | None = None) -> None:
-        """Send a refusal always to a peer that waits for an answer, else now and then."""
-        self._count(fault)
-        request = fault.request or request_id(of)
-        waits = request or isinstance(of, (Hello, Announce))
-        if waits or self._refusal_limiter.allows(peer, now=self._turn.now):
-            self._turn.add(SendTo(peer, replace(fault, request=request)))
-
-    def _count(self, fault: Refused) -> None:
-        refused = self.counts.refused
-        refused[fault.code] = refused.get(fault.code, 0) + 1
-
-    def _server_keys(self) -> ServerKeys:
-        catalogd = next((one for one in self._clients if one.role is ClientRole.CATALOGD), None)
-        return ServerKeys(
-            hub=self._own_keys[0],
-            hub_next="".join(self._own_keys[1:]),
-            catalogd=catalogd.public if catalogd is not None else "",
-            catalogd_next=catalogd.next_public if catalogd is not None else "",
-        )
-
-    def _send_keys_to(self, member: Member) -> None:
-        peer = member.peers.get(Channel.CONTROL)
-        if peer is not None and self._own_keys[0]:
-            self._turn.add(SendTo(peer, self._server_keys()))
-
-    def _send_keys(self) -> None:
-        for member in self._membership:
-            self._send_keys_to(member)
-
-    def _send_have(self, member: Member, peer: bytes) -> None:
-        member.have = self.ingest.have()
-        self._turn.add(SendTo(peer, member.have))
+        self._publishers.send(message)
 
     def _end_streams(self, member: Member) -> None:
         for peer in member.peers.values():
             self._sender.remove_peer(peer)
 
-    def _publisher_peer(self, channel: Channel) -> bytes:
-        return self._publisher.peers.get(channel, b"") if self._publisher else b""
-
     def _stamp(self) -> tuple[int, int]:
         """Return what everything that is sent now is stamped with: (start, time in µs)."""
         return self.ingest.start, self._ticked_us + int((self._turn.now - self._ticked_at) * 1e6)
-
-    def _silent_s(self) -> float:
-        """Return how long no publisher was seen, since the hub's own start if there was none."""
-        since = self._publisher.seen_at if self._publisher else self._started_at
-        return self._turn.now - since if since is not None else 0.0
-
-
-class DataSubscriptions:
-    """The topics with subscribers at minimal, and the answers to barriers.
-
-    Any peer of the data socket may subscribe to anything, so what is kept here is bounded. The end
-    of one subscription does not say whether others are left: then members count that have joined.
-    """
-
-    def __init__(self, counts: HubCounts, followers: Callable[[int, int], int]) -> None:
-        """``followers`` returns how many members follow a topic at a level."""
-        self._minimal: set[int] = set()  # the topics subscribed to at level minimal, and not ended
-        self._followers = followers
-        self._counts = counts
-
-    def has_minimal(self, topic: int) -> bool:
-        """Return whether ``topic`` has a subscriber at level minimal."""
-        return topic in self._minimal or self._followers(topic, MINIMAL) > 0
-
-    def take(self, frame: bytes) -> bytes | None:
-        """Record a subscription (first byte 1) or its end; return the barrier that answers it."""
-        begins, prefixed = frame[:1] == b"\1", frame[1:]
-        if prefixed.startswith(BARRIER_PREFIX) and len(prefixed) == _BARRIER_BYTES:
-            self._counts.barriers += begins
-            return prefixed if begins else None
-        for one in prefixes_in(prefixed):
-            topic, level = _topic_level(one)
-            if level == MINIMAL:
-                (self._minimal.add if begins else self._minimal.discard)(topic)
-            elif level != FULL and one != HEARTBEAT_PREFIX:
-                self._counts.subscriptions_invalid += 1
-        return None
-
-
-@lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)
-def _topic_level(prefixed: bytes) -> tuple[int, int]:
-    """Return the topic and the level of a subscription's prefix; level NONE if it is of no topic.
-
-    Each driver subscribes to the same hundreds.
-    """
-    topic = int.from_bytes(prefixed[1:3], "big")
-    known = (level for level in (MINIMAL, FULL) if prefixed == prefix(topic, level))
-    return topic, next(known, NONE) if is_topic(topic, NUM_TOPICS_MAX) else NONE
-
-
-class HeartbeatTimer:
-    """When the next heartbeat is due: each period, and soon after a new subscription.
-
-    A new reader needs a heartbeat before it joins anything; many that come at once share one. While
-    readers go on coming, as after a restart of the hub, each heartbeat that is brought forward has
-    a pause before it of twice the last pause, up to SOON_S and MEMBER_S for each member, and at
-    most the period: every reader handles all. Of few members each waits little more than SOON_S.
-    """
-
-    def __init__(self, period_s: float) -> None:
-        self.due_at = 0.0  # when the next heartbeat is due
-        self._period_s = period_s
-        self._sent_at = -inf
-        self._pause_s = SOON_S  # from the last heartbeat to an early heartbeat
-        self._is_wanted = False  # whether a reader has subscribed since the last heartbeat
-
-    def on_subscription(self, frame: bytes, *, now: float) -> None:
-        """Bring the next heartbeat forward if ``frame`` subscribes to heartbeats."""
-        if frame == _SUBSCRIBED:
-            self._is_wanted = True
-            self.due_at = min(self.due_at, max(now, self._sent_at + self._pause_s))
-
-    def on_sent(self, *, now: float, members: int) -> None:
-        """Schedule the next heartbeat; a late heartbeat is made up for by half a period."""
-        self._sent_at = now
-        longest_s = min(SOON_S + members * MEMBER_S, self._period_s)
-        self._pause_s = min(2 * self._pause_s, longest_s) if self._is_wanted else SOON_S
-        self._is_wanted = False
-        self.due_at = max(self.due_at + self._period_s, now + self._period_s / 2)

@@ -31,7 +31,8 @@ from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.questions import ReaderQuestion
 from .config import StatestoredConfig
 from .effects import Admit, Answered, Broadcast, Effect, Effects
-from .hub import Ask, Fact, Hub, MessageReceived, Subscription, TurnEnd, Undecodable
+from .facts import Ask, Fact, MessageReceived, Subscription, TurnEnd, Undecodable
+from .hub import Hub
 from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER

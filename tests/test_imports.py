@@ -69,8 +69,9 @@ ONE_WAY = {
     "topics/objects/encoding": ("thrift", "edits", "templates", "values"),
     "topics/streams": ("bulk", "follower", "replica_set"),
     "statestore": (
-        *("effects", "membership", "drivers", "applied", "stub_deltas", "validation", "policies"),
-        *("ingest", "reader_requests", "status", "introspection", "hub", "config", "statestored"),
+        *("effects", "facts", "membership", "drivers", "applied", "stub_deltas", "validation"),
+        *("policies", "ingest", "reader_requests", "status", "introspection", "subscriptions"),
+        *("heartbeats", "replies", "admission", "publishers", "hub", "config", "statestored"),
     ),
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "reconcile", "follow"),

@@ -6,7 +6,8 @@ from itertools import count
 from typing import Any
 
 from topicast.statestore.effects import Admit, Answered, Broadcast
-from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, TurnEnd
+from topicast.statestore.facts import Fact, MessageReceived, Subscription, TurnEnd
+from topicast.statestore.hub import Hub
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.tests.strategies import value

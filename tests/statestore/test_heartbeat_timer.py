@@ -2,7 +2,8 @@
 
 import pytest
 
-from topicast.statestore.hub import SOON_S, HeartbeatTimer, Subscription
+from topicast.statestore.facts import Subscription
+from topicast.statestore.heartbeats import SOON_S, HeartbeatTimer
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.hub import SIZES_EVERY, MessageReceived, Undecodable
+from topicast.statestore.facts import MessageReceived, Undecodable
+from topicast.statestore.heartbeats import SIZES_EVERY
 from topicast.statestore.membership import KEPT_S
 from topicast.statestore.status import LOST_SHOWN_S, HubCounts, HubStatus, answer, verdict
 from topicast.tests.keys import client

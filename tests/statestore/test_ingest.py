@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topicast.statestore.hub import Subscription
+from topicast.statestore.facts import Subscription
 from topicast.statestore.ingest import BELIEVED_S, QUIET_S
 from topicast.tests.statestore.hub_driver import (
     BULK,

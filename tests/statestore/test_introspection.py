@@ -3,7 +3,7 @@
 import pytest
 
 from topicast.statestore.effects import Answered
-from topicast.statestore.hub import Ask, MessageReceived
+from topicast.statestore.facts import Ask, MessageReceived
 from topicast.statestore.introspection import ASKED_MAX, WAITING_MAX
 from topicast.tests.keys import client_for
 from topicast.tests.statestore.hub_driver import (

@@ -1,0 +1,104 @@
+"""Publishers: which catalogd leads, by its announcement, and what the hub sends it.
+
+    catalogd ──Hello──▶ is sent Have ──Announce──▶ leads ──a later start announces──▶ refused
+
+Invariant: the member that leads is a publisher.
+"""
+
+from ..topics.errors import ConfigError
+from ..topics.liveness import LOST
+from ..topics.settings import checked_pages
+from ..topics.streams.bulk import SendTo
+from ..topics.turn import Turn
+from ..topics.wire.messages.connection import Channel, Introduction, Refused, Role
+from ..topics.wire.messages.publishers import Announce, Filed
+from ..topics.wire.refusal import Refusal, refuse
+from .effects import Effect
+from .ingest import Ingest, ToPublisher
+from .membership import Member, Membership
+from .replies import Replies
+
+
+class Publishers:
+    """The catalogds of one hub. ``ingest`` files what the one that leads sends."""
+
+    def __init__(
+        self, membership: Membership, ingest: Ingest, *, turn: Turn[Effect], replies: Replies
+    ) -> None:
+        self._turn = turn
+        self._membership = membership
+        self._ingest = ingest
+        self._replies = replies
+        self._started_at: float | None = None  # the first ``mark_alive``
+        self.leader: Member | None = None
+        """The member that announced its start last."""
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.leader is None or self.leader.role == Role.PUBLISHER
+
+    def peer(self, channel: Channel) -> bytes:
+        """Return the connection of the catalogd that leads; empty if there is none."""
+        return self.leader.peers.get(channel, b"") if self.leader else b""
+
+    def silent_s(self) -> float:
+        """Return how long no publisher was seen, since the hub's own start if there was none."""
+        since = self.leader.seen_at if self.leader else self._started_at
+        return self._turn.now - since if since is not None else 0.0
+
+    def unannounced(self) -> Member | None:
+        """Return a catalogd that is connected while none has announced itself."""
+        if self.leader is not None:
+            return None
+        waiting = (one for one in self._membership if one.catalog_address and one.state != LOST)
+        return next(waiting, None)
+
+    def mark_alive(self) -> None:
+        """Note that the catalogd that leads lives if it has sent a delta since it was seen."""
+        if self._started_at is None:
+            self._started_at = self._turn.now
+        leader, delta_at = self.leader, self._ingest.last_delta_at
+        if leader is not None and delta_at > leader.seen_at:
+            self._membership.mark_alive(leader, at=delta_at)
+
+    def send(self, message: ToPublisher) -> None:
+        """Send a message to the catalogd that leads; without one it is dropped."""
+        if isinstance(message, Refused):
+            self._replies.count(message)
+        control = isinstance(message, Filed)  # the others are about streams
+        peer = self.peer(Channel.CONTROL if control else Channel.BULK)
+        if peer:
+            self._turn.add(SendTo(peer, message))
+
+    def send_have(self, member: Member, peer: bytes) -> None:
+        """Send a catalogd what the hub has, by which it decides whether it may announce itself."""
+        member.have = self._ingest.have()
+        self._turn.add(SendTo(peer, member.have))
+
+    def announce(self, member: Member, peer: bytes, announce: Announce) -> Refused | None:
+        """Let ``member`` lead, and refuse whoever led before; return why it may not."""
+        ingest = self._ingest
+        other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
+        if other_start and member.have != ingest.have():
+            self.send_have(member, peer)  # the publisher judged an older Have
+            return None
+        epoch, old = ingest.epoch, self.peer(Channel.CONTROL)
+        fault = ingest.announce(announce)
+        if fault is not None:
+            return fault
+        if ingest.epoch != epoch:
+            self._membership.drop_everything()
+        self.leader = member
+        if old and old != peer:
+            text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
+            self._replies.refuse(old, refuse(Refusal.START, text))
+        return None
+
+    def introduce(self, member: Member, message: Introduction) -> Refused | None:
+        """Take a catalogd's address and pages; return what is wrong with them."""
+        try:
+            pages = checked_pages(message.pages) if message.pages else ""
+        except ConfigError as error:
+            return refuse(Refusal.WIRE, str(error))
+        member.catalog_address, member.pages = message.catalog_address, pages
+        return None

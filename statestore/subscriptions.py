@@ -1,0 +1,67 @@
+"""Subscriptions of the data socket: which topics are wanted at minimal, and barriers."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
+from ..topics.wire.header import (
+    BARRIER_PREFIX,
+    HEARTBEAT_PREFIX,
+    NONCE_BYTES,
+    prefix,
+    prefixes_in,
+)
+from .status import HubCounts
+
+_BARRIER_BYTES: Final = len(BARRIER_PREFIX) + NONCE_BYTES
+
+
+def is_to_full(frame: bytes) -> bool:
+    """Return whether ``frame`` begins subscriptions to topics at full, and nothing else."""
+    return frame[:1] == b"\1" and all(
+        _topic_level(one)[1] == FULL for one in prefixes_in(frame[1:])
+    )
+
+
+class DataSubscriptions:
+    """The topics with subscribers at minimal, and the answers to barriers.
+
+    Any peer of the data socket may subscribe to anything, so what is kept here is bounded. The end
+    of one subscription does not say whether others are left: then members count that have joined.
+    """
+
+    def __init__(self, counts: HubCounts, followers: Callable[[int, int], int]) -> None:
+        """``followers`` returns how many members follow a topic at a level."""
+        self._minimal: set[int] = set()  # the topics subscribed to at level minimal, and not ended
+        self._followers = followers
+        self._counts = counts
+
+    def has_minimal(self, topic: int) -> bool:
+        """Return whether ``topic`` has a subscriber at level minimal."""
+        return topic in self._minimal or self._followers(topic, MINIMAL) > 0
+
+    def take(self, frame: bytes) -> bytes | None:
+        """Record a subscription (first byte 1) or its end; return the barrier that answers it."""
+        begins, prefixed = frame[:1] == b"\1", frame[1:]
+        if prefixed.startswith(BARRIER_PREFIX) and len(prefixed) == _BARRIER_BYTES:
+            self._counts.barriers += begins
+            return prefixed if begins else None
+        for one in prefixes_in(prefixed):
+            topic, level = _topic_level(one)
+            if level == MINIMAL:
+                (self._minimal.add if begins else self._minimal.discard)(topic)
+            elif level != FULL and one != HEARTBEAT_PREFIX:
+                self._counts.subscriptions_invalid += 1
+        return None
+
+
+@lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)
+def _topic_level(prefixed: bytes) -> tuple[int, int]:
+    """Return the topic and the level of a subscription's prefix; level NONE if it is of no topic.
+
+    Each driver subscribes to the same hundreds.
+    """
+    topic = int.from_bytes(prefixed[1:3], "big")
+    known = (level for level in (MINIMAL, FULL) if prefixed == prefix(topic, level))
+    return topic, next(known, NONE) if is_topic(topic, NUM_TOPICS_MAX) else NONE
