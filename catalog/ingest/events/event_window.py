@@ -7,12 +7,16 @@ ids first seen in the last seconds, and drops the events that are known by (id, 
     ids ≤ stable_id │ stable_id < id ≤ last: read again  │ > last: never seen
           never read│ once more when WINDOW_S old, then stable
 
+Ids that were given WINDOW_S before a poll began are stable once it has read them: all their writers
+have committed. So a backlog is read once, and not a second time in search of late events.
+
 Invariant: every pair known has an id above ``stable_id``, and no event is new twice.
 """
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from ...metastore.port import RawEvent
@@ -22,7 +26,7 @@ WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
 SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
 REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
 REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
-PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest count as stable at once
+PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; ids so far below the newest are stable at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 
 Gap = tuple[int, int]
@@ -72,6 +76,8 @@ class EventWindow:
         self._polled_at = now  # when it began
         self._settling = False  # it read every pending id
         self._lacks_end = False  # it lacked the newest ids: the next poll reads those alone
+        self._given = (-inf, 0)  # when a poll began, and the newest id then: WINDOW_S or more ago
+        self._given_later = (-inf, 0)  # likewise of a later poll, which is to replace it
 
     @classmethod
     def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
@@ -159,11 +165,12 @@ class EventWindow:
             if event.id > self.polled_after and (not current_id or event.id <= current_id)
         ]
         covered = read[-1].id if read else max(self.last_id, current_id)
+        self._note_given(current_id)
         gap = _gap(self.last_id, [event.id for event in read], covered)
         self._lacks_end = covered < current_id and not cut
         new = tuple([event for event in read if self._is_new(event, now)])
         self.last_id = max(self.last_id, covered)
-        self._settle(covered)
+        self._settle(covered, far_below=current_id - PENDING_MAX)
         return new, gap
 
     def pass_over(self, id_: int) -> None:
@@ -176,6 +183,19 @@ class EventWindow:
     def known_after(self, id_: int) -> int:
         """Return how many events above ``id_`` have been read."""
         return sum(len(one.digests) for at, one in self._pending.items() if at > id_)
+
+    def settling_max(self, size_max: int) -> int:
+        """Return how many events the last ``next_poll`` is to read at least, as they are to settle.
+
+        Their messages have ``size_max`` characters at most; 0 where it reads none for that.
+        """
+        count = size = 0
+        for pending in self._pending.values() if self._settling else ():
+            size += pending.size
+            if size > size_max:
+                break
+            count += len(pending.digests)
+        return count
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -209,15 +229,31 @@ class EventWindow:
         pending.size += event.size
         return True
 
-    def _settle(self, covered: int) -> None:
-        """Settle ids that the poll covered and that were old enough when it began."""
+    def _note_given(self, current_id: int) -> None:
+        """Note that ``current_id`` was the newest id when the poll began; 0: it was not read."""
+        if not current_id:
+            return
         old = self._polled_at - WINDOW_S
-        surplus = len(self._pending) - PENDING_MAX
-        for id_, pending in list(self._pending.items()):
-            read_again = self.polled_after < id_ <= covered and pending.first_seen <= old
-            if not read_again and surplus <= 0:
+        if self._given_later[0] <= old:
+            self._given, self._given_later = self._given_later, (self._polled_at, current_id)
+        # A counter that went back gives the ids above it once more.
+        self._given = self._given[0], min(self._given[1], current_id)
+        self._given_later = self._given_later[0], min(self._given_later[1], current_id)
+
+    def _settle(self, covered: int, *, far_below: int) -> None:
+        """Settle ids that the poll covered and that were old enough when it began.
+
+        Those up to ``far_below`` are, and those that are too many.
+        """
+        old, given = self._polled_at - WINDOW_S, self._given[1]
+        surplus, settled = len(self._pending) - PENDING_MAX, list[int]()
+        for id_, pending in self._pending.items():
+            is_old = id_ <= given or pending.first_seen <= old
+            read_late = is_old and self.polled_after < id_ <= covered
+            if not read_late and id_ > far_below and len(settled) >= surplus:
                 break
-            surplus -= 1
+            settled.append(id_)
+        for id_ in settled:
             self.stable_id = max(self.stable_id, id_)
             del self._pending[id_]
         if not self._pending:

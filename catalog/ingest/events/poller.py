@@ -30,7 +30,7 @@ from .unsendable import UnsendableSearch
 
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
 TURN_EVENTS_MAX: Final = POLL_EVENTS_MAX  # of an answer: 0.1 s; later turns take the others
-BEHIND_EVENTS_MAX: Final = 8 * POLL_EVENTS_MAX  # of a poll while there are more than it reads, as
+BEHIND_EVENTS_MAX: Final = 12 * POLL_EVENTS_MAX  # of a poll while there are more than it reads, as
 BEHIND_BYTES_MAX: Final = 32 << 20  # long as they are no more than that: 2.3 reads all each time
 LOOKS: Final = 4  # in one interval, while there is activity: 1 ms each for the metastore
 ACTIVE_S: Final = 2.0  # since the last event
@@ -355,7 +355,8 @@ class Poller:
         if most < POLL_EVENTS_MAX:
             most = min(self.window.known_after(after) + most, POLL_EVENTS_MAX)
         else:
-            most = max(most, self._behind_max)
+            settling = min(self.window.settling_max(BEHIND_BYTES_MAX), BEHIND_EVENTS_MAX)
+            most = max(most, self._behind_max, settling)
         self._events_max, self._taken = most, 0
         return Poll(poll=poll, after=after, quiet_at=quiet, events_max=most, check=check)
 
@@ -521,6 +522,8 @@ class Poller:
         )
         if self._check.connection is not None:
             window.uuid = fact.uuid or window.uuid
+        if fact.events and fact.current_id - window.last_id > POLL_EVENTS_MAX:
+            self._behind_max = _behind_max(fact.events)
         return finding
 
     def move(self) -> tuple[StartAt, Gap | None] | None:

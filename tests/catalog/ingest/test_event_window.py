@@ -143,6 +143,49 @@ def test_settling_takes_turns_with_reading_new_ids() -> None:
     assert window.next_poll(1.4 + OLD_S) == 0
 
 
+def test_ids_that_were_given_long_before_a_poll_are_stable_once_it_has_read_them() -> None:
+    log = [raw_event(id_) for id_ in range(1, 21)]
+    window = settled_at(0)
+    window.next_poll(1.0)
+    window.take(log[:10], 1.0, current_id=20, cut=True)
+    window.next_poll(1.0 + WINDOW_S)
+    window.take(log[:10], 1.0 + WINDOW_S, current_id=20, cut=True)
+    window.next_poll(1.1 + WINDOW_S)
+    window.take(log[10:], 1.1 + WINDOW_S, current_id=20)
+    window.check()
+    assert window.is_quiet(20)
+
+
+def test_ids_that_a_counter_gives_once_more_are_read_once_more() -> None:
+    window, log = settled_at(5), [raw_event(id_) for id_ in range(6, 11)]
+    for now, current_id in ((1.0, 10), (1.1, 5), (1.1 + WINDOW_S, 5)):
+        window.next_poll(now)
+        window.take((), now, current_id=min(current_id, window.last_id))
+    window.next_poll(1.2 + WINDOW_S)
+    window.take(log, 1.2 + WINDOW_S, current_id=10)
+    assert not window.is_quiet(10)
+
+
+def test_ids_far_below_the_newest_are_stable_at_once() -> None:
+    window = settled_at(0)
+    window.next_poll(1.0)
+    window.take(
+        [raw_event(id_) for id_ in range(1, 21)], 1.0, current_id=10 + PENDING_MAX, cut=True
+    )
+    window.check()
+    assert window.state.stable_id == 10
+
+
+def test_poll_that_is_to_settle_reads_all_that_it_can() -> None:
+    message = json.dumps({"x": "x" * 90})
+    window, log = settled_at(0), [raw_event(id_, message=message) for id_ in range(1, 1001)]
+    poll(window, log, 1.0)
+    assert window.settling_max(1 << 20) == 0
+    window.next_poll(1.0 + OLD_S)
+    assert window.settling_max(1 << 20) == 1000
+    assert window.settling_max(10 * len(message)) == 10
+
+
 def test_ids_beyond_the_end_of_an_answer_are_not_settled() -> None:
     window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 3001)]
     while window.last_id < 3000:

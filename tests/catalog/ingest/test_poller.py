@@ -11,6 +11,7 @@ from topicast.catalog.ingest.events.poller import (
     ACTIVE_S,
     BACKOFF_S,
     BACKOFF_S_MAX,
+    BEHIND_BYTES_MAX,
     LATE_S,
     LOOKS,
     POLL_EVENTS_MAX,
@@ -23,7 +24,7 @@ from topicast.catalog.ingest.events.poller import (
     PollFailed,
 )
 from topicast.catalog.ingest.loads.needs import NEVER
-from topicast.catalog.model.window_state import WindowState
+from topicast.catalog.model.window_state import KnownEvent, WindowState
 from topicast.tests.cluster.fake_metastore import raw_event
 from topicast.topics.errors import UsageError
 from topicast.topics.turn import Turn
@@ -35,13 +36,19 @@ class World:
     """A poller in virtual time, whose polls are numbered from 1."""
 
     def __init__(
-        self, last_id: int | None = 10, *, interval_s: float = INTERVAL_S, checked: bool = True
+        self,
+        last_id: int | None = 10,
+        *,
+        interval_s: float = INTERVAL_S,
+        checked: bool = True,
+        known: tuple[KnownEvent, ...] = (),
     ) -> None:
         self.turn = Turn[Poll | Identify]()
         self.now = 100.0
         window = None
         if last_id is not None:
-            window = EventWindow(WindowState(last_id=last_id, stable_id=last_id), now=self.now)
+            state = WindowState(last_id=last_id, stable_id=last_id, known=known)
+            window = EventWindow(state, now=self.now)
         self.poller = Poller(window, turn=self.turn, interval_s=interval_s)
         self.number = 0
         for _ in range(
@@ -225,6 +232,13 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
     world.now += ACTIVE_S + INTERVAL_S
     world.poll(current_id=12)
     assert world.poller.deadline == world.now + INTERVAL_S, "nothing came for a while"
+
+
+def test_first_poll_after_an_absence_reads_as_many_events_as_fit() -> None:
+    seen = raw_event(10, message='{"x": "' + "x" * 10_000 + '"}')
+    world = World(10, checked=False, known=((10, seen.digest),))
+    assert world.check(current_id=10 + 4 * POLL_EVENTS_MAX, events=(seen,)) is not None
+    assert POLL_EVENTS_MAX < world.begin(1).events_max == BEHIND_BYTES_MAX // seen.size
 
 
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
