@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
 def small_stack(home: Path) -> Iterator[Daemons]:
     """Run a metastore with a database, both daemons, and two drivers, one of which lacks something.
 
-    Some events have come, so that there is something to be seen of them.
+    Some events have come and a comparison has ended, so that there is something to be seen of them.
     """
     passwords = secret_file(home / "passwords", "docs:docs")
     with (
@@ -72,6 +72,7 @@ def small_stack(home: Path) -> Iterator[Daemons]:
                 sample.add_day(tables[number % len(tables)], DAYS + number // len(tables))
                 reader.sync(60)
             until(lambda: "behind" not in state(daemons), what="catalogd to be up to date")
+            until(lambda: is_compared(daemons), timeout_s=180, what="the end of a comparison")
             yield daemons
 
 
@@ -88,6 +89,11 @@ def driver(statestores: str, application: str, reason: str) -> Iterator[None]:
 
 def state(daemons: Daemons) -> str:
     return "behind" if daemons.status("catalog").get("lag_events") else "up to date"
+
+
+def is_compared(daemons: Daemons) -> bool:
+    """Return whether catalogd has compared everything with the metastore once."""
+    return daemons.status("catalog").get("reconcile_ended_s") is not None
 
 
 if __name__ == "__main__":
