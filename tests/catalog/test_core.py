@@ -12,7 +12,7 @@ from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.actions import dirty_objects
 from topicast.catalog.ingest.events.identity import Identify
 from topicast.catalog.ingest.events.poller import Poll
-from topicast.catalog.ingest.loads import chunked_load, read_threads
+from topicast.catalog.ingest.loads import chunked_load, comparison, loader, read_threads
 from topicast.catalog.ingest.loads.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.loads.read_threads import perform
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
@@ -26,7 +26,7 @@ from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_ta
 from topicast.topics.errors import SourceError, SourceRefused, UsageError
 from topicast.topics.objects.encoding.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.objects.names import TableId, table_key
-from topicast.topics.topic import NAMESPACE
+from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.answers import TableStates
 from topicast.topics.wire.messages.catalog import Sync, Synced
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
@@ -246,6 +246,119 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Alone:
     assert core.catalogd.held
     assert held(core).partitions == LOADING
     return core
+
+
+@pytest.fixture
+def compared(large: Alone, monkeypatch: pytest.MonkeyPatch) -> Alone:
+    """A catalogd that compares ``d.t`` after lost events: ds=01 is gone, ds=03 written, ds=x new.
+
+    Its chunks, ten partitions each, are held, and then the read of what differs.
+    """
+    monkeypatch.setattr(comparison, "PARTITIONS_PER_CALL_MAX", 10)
+    large.catalogd.resume()
+    large.turn(20)
+    assert held(large).partitions == COMPLETE
+    large.catalogd.crash()
+    table = large.metastore.get_table("d", "t")
+    large.metastore.alter_partitions("d", "t", [part(table, "03", rev="1")])
+    large.metastore.drop_partition("d", "t", ["01"], False)
+    large.add(table, "x")
+    large.metastore.clean_log(large.metastore.current_event_id())
+    large.catalogd.hold(Read, where=lambda read: any(one.names for one in read.requests))
+    large.catalogd.revive()
+    large.turn(8)
+    return large
+
+
+def test_large_table_is_held_as_it_was_after_a_gap_until_all_of_it_was_compared(
+    compared: Alone,
+) -> None:
+    compared.ask(Sync(request=1, scope="d.t"))
+    before = len(compared.committed)
+    for _ in range(3 + 1):  # the chunks, and what differs
+        assert len(compared.catalogd.held) == 1
+        assert held(compared).partitions == COMPLETE
+        assert "ds=01" in compared.partitions()
+        assert compared.replies() == []
+        compared.catalogd.release()
+        compared.turn(3)
+    compared.turn(3)
+    names = compared.partitions()
+    assert (len(names), "ds=x" in names, "ds=01" in names) == (25, True, False)
+    assert compared.reply(Synced).request == 1
+    (written,) = [one for one in compared.committed[before:] if one.topic != NAMESPACE]
+    assert PREFIX not in [entry.kind for entry in written.entries], "what is equal stays"
+
+
+def test_event_of_a_large_table_that_is_compared_is_published_with_what_was_lost(
+    compared: Alone,
+) -> None:
+    compared.add(compared.metastore.get_table("d", "t"), "y")
+    for _ in range(3):
+        compared.turn(3)
+        assert "ds=y" not in compared.partitions()
+        compared.catalogd.release()
+    compared.catalogd.resume()
+    compared.turn(6)
+    names = compared.partitions()
+    assert (len(names), "ds=y" in names, "ds=x" in names, "ds=01" in names) == (26, 1, 1, 0)
+
+
+def test_large_table_that_is_dropped_and_created_while_it_is_compared_is_loaded(
+    compared: Alone,
+) -> None:
+    compared.metastore.drop_table("d", "t", False)
+    compared.add(compared.create("d", "t", "ds"), "z")
+    compared.turn(3)
+    compared.catalogd.resume()
+    compared.turn(10)
+    assert compared.partitions() == ["ds=z"]
+
+
+@pytest.mark.parametrize("why", ["much differs", "a chunk is refused", "another gap"])
+def test_large_table_that_cannot_be_compared_to_the_end_is_read_again(
+    compared: Alone, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why == "much differs":
+        monkeypatch.setattr(comparison, "DIFFERING_MAX", 2)
+    elif why == "a chunk is refused":
+        compared.metastore.unreadable["ds=05"] = "corrupt"
+    else:
+        compared.add(compared.metastore.get_table("d", "t"), "y")
+        compared.metastore.drop_partition("d", "t", ["y"], False)
+        compared.metastore.clean_log(compared.metastore.current_event_id())
+        compared.turn(3)
+    compared.catalogd.resume()
+    compared.turn(20)
+    assert (held(compared).partitions == LOADING) is (why == "a chunk is refused")
+    compared.metastore.unreadable.clear()
+    compared.turn(50)
+    names = compared.partitions()
+    assert held(compared).partitions == COMPLETE
+    assert (len(names), "ds=x" in names, "ds=01" in names) == (25, True, False)
+
+
+def test_large_tables_are_compared_some_at_a_time(
+    large: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "PARTITIONS_PER_CALL_MAX", 10)
+    monkeypatch.setattr(loader, "COMPARED_MAX", 1)
+    tables = [large.create("d", name, "ds") for name in ("u", "v")]
+    for table in tables:
+        large.add(table, *(f"{number:02d}" for number in range(25)))
+    large.catalogd.resume()
+    large.turn(40)
+    large.catalogd.crash()
+    for table in tables:
+        large.add(table, "x")
+    large.metastore.clean_log(large.metastore.current_event_id())
+    large.metastore.calls.clear()
+    large.catalogd.revive()
+    large.turn(60)
+    assert [len(large.partitions("d", name)) for name in "tuv"] == [25, 26, 26]
+    calls = Counter(large.metastore.calls)
+    assert calls["partition_names"] == 3 + 2, "the names of those that wait are listed again"
+    assert calls["partitions"] == 3 * 3 + 2, "of two tables, what differs"
 
 
 def test_partition_that_changes_while_its_table_loads_is_read_again(large: Alone) -> None:

@@ -35,6 +35,7 @@ from ...metastore.port import (
     TableRequest,
 )
 from .chunked_load import BAD_MAX, ChunkedLoad
+from .comparison import Comparison
 from .needs import (
     NEVER,
     RETRY_S,
@@ -51,15 +52,16 @@ TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are 
 TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of them is published
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
+COMPARED_MAX: Final = 8  # large tables at once: the names of each are in memory
 
 
 @dataclass(slots=True)
 class InFlightRead:
-    """A read that was ordered and is not published: for ``needs``, or a chunk of ``load``."""
+    """A read that was ordered and is not published: for ``needs``, or a chunk of ``chunk_of``."""
 
     effect: Read
     needs: dict[TableId, Need]
-    load: ChunkedLoad | None = None
+    chunk_of: ChunkedLoad | Comparison | None = None
     done: ReadDone | None = None
     confirmed_by: int = 0  # it is published once this poll is answered
     overtaken: dict[TableId, bool] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class Loader:
         self._retry_at = inf  # seconds: when the next failed read is due
         self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
         self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
+        self._comparisons: dict[TableId, Comparison] = {}  # of large tables; events are missing
         self._backlog = Backlog()
         self._errors: dict[TableId, str] = {}  # of unreadable tables, until they can be read
         self._spoiled: set[TableId] = set()  # a partition could not be read at the last load
@@ -137,16 +140,17 @@ class Loader:
     @property
     def tables_left(self) -> int:
         """How many tables are still to be loaded in the background, or are being loaded."""
-        return len(self._backlog) + sum(not load.is_stuck for load in self._loads.values())
+        loading = sum(not load.is_stuck for load in self._loads.values())
+        return len(self._backlog) + len(self._comparisons) + loading
 
     @property
     def resyncing(self) -> bool:
         """Whether tables wait to be read again because events of them are missing."""
-        return self._backlog.seq != NEVER
+        return self._backlog.seq != NEVER or bool(self._comparisons)
 
     def needs_resync(self, table: TableId) -> bool:
         """Return whether ``table`` waits to be read again because events are missing."""
-        return self._backlog.needs_resync(table)
+        return self._backlog.needs_resync(table) or table in self._comparisons
 
     def oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none.
@@ -181,14 +185,16 @@ class Loader:
     def hasten(self, table: TableId) -> None:
         """Read ``table``, if it waits to be read again after a gap, before all others that do."""
         self._backlog.hasten(table)
+        if table in self._comparisons:
+            self._comparisons[table].awaited = True
 
     def left(self, seq: int) -> int:
         """Return how many tables are still to be published for events up to the number ``seq``."""
         return self._events.count(seq)
 
     def pending(self, table: TableId) -> bool:
-        """Return whether ``table`` is dirty, being read, or LOADING."""
-        if table in self._dirty or table in self._loads:
+        """Return whether ``table`` is dirty, being read, compared, or LOADING."""
+        if table in self._dirty or table in self._loads or table in self._comparisons:
             return True
         return any(table in read.needs for read in self._in_flight.values())
 
@@ -279,6 +285,7 @@ class Loader:
         for table in tables:
             self._overtake(table, None)
             self._loads.pop(table, None)
+            self._end_comparison(table)
         again = dict.fromkeys(tables)
         for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
             for table in needs.keys() & again.keys():
@@ -294,6 +301,8 @@ class Loader:
             seq = NEVER if load.seq is None else load.seq
             self._need(table, Need(seq, obj=True, whole=True, load=load.seq is None))
         self._loads.clear()
+        for table in tuple(self._comparisons):
+            self._end_comparison(table)
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
         """Load ``table`` in the background, or ``urgent``: now.
@@ -323,6 +332,17 @@ class Loader:
             load.mark_dirty(need.names, seq=need.seq)
             self._events.remove(table, self._dirty.pop(table))
 
+    def compare(self, table: TableId, comparison: Comparison) -> None:
+        """Compare a table of which events are missing; what differs is read at the end."""
+        if len(self._comparisons) >= COMPARED_MAX:
+            comparison.list_later()
+        self._comparisons[table] = comparison
+        self._events.add(table, comparison.need)
+        need = self._dirty.pop(table, None)
+        if need is not None:  # it changed while it was read
+            self._events.remove(table, need)
+            self._need(table, need)
+
     def invalidate(self, table: TableId) -> None:
         """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
         self._overtake(table, None)
@@ -334,6 +354,7 @@ class Loader:
     def discard(self, table: TableId) -> None:
         """Do not load ``table`` any further: it is gone."""
         self._loads.pop(table, None)
+        self._end_comparison(table)
         self._backlog.discard(table)
         self._errors.pop(table, None)
         self._spoiled.discard(table)
@@ -349,6 +370,7 @@ class Loader:
         if now >= self._away_until:
             self._order_for_events()
             self._order_chunks()
+            self._order_comparisons()
             self._order_in_background()
 
     def next_slice(self) -> tuple[Result, ...]:
@@ -357,6 +379,7 @@ class Loader:
         While events wait to be published there are fewer slices, but never none.
         """
         now = self._turn.now
+        self._compare_slice()
         if now < self._slice_at:
             return self._finished()
         loads = [(table, load) for table, load in self._loads.items() if load.slices]
@@ -379,7 +402,10 @@ class Loader:
             return ()
         self._away_s = RETRY_S
         read.done, read.confirmed_by = fact, self.polls_begun + 1
-        if self._polled and read.load is None:
+        if isinstance(read.chunk_of, Comparison):
+            self._accept_compared(self._end_read(fact.read), read.chunk_of)
+            return ()
+        if self._polled and read.chunk_of is None:
             return ()
         return self._publish(self._end_read(fact.read)) + self._finished()
 
@@ -392,8 +418,11 @@ class Loader:
         if away:
             self._away_until = now + self._away_s
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
-        if read.load is not None:
-            return self._fail_chunk(read, fact, away=away)
+        if isinstance(read.chunk_of, Comparison):
+            self._fail_compared(read, read.chunk_of, away=away)
+            return ()
+        if read.chunk_of is not None:
+            return self._fail_chunk(read, read.chunk_of, fact, away=away)
         results: tuple[Result, ...] = ()
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
@@ -423,6 +452,8 @@ class Loader:
         """Return when ``reads`` may order something that it did not; None: after a fact."""
         if self._moved:
             return self._ordered_at
+        if any(one.has_slices for one in self._comparisons.values()):
+            return self._ordered_at
         if any(load.slices for load in self._loads.values()):
             return self._slice_at
         times = [self._retry_at] if self._retry_at < inf else []
@@ -439,11 +470,17 @@ class Loader:
         assert len(reading) == len(set(reading)), "two reads of one table"
         assert len(self._in_flight) <= self._reads_max
         for read in self._in_flight.values():
-            assert bool(read.needs) != (read.load is not None)
+            assert bool(read.needs) != (read.chunk_of is not None)
         flying = [need for read in self._in_flight.values() for need in read.needs.items()]
-        self._events.check((*self._dirty.items(), *flying))
+        compared = [(table, one.need) for table, one in self._comparisons.items()]
+        self._events.check((*self._dirty.items(), *flying, *compared))
+        assert not self._comparisons.keys() & self._dirty.keys()
+        for table, one in self._comparisons.items():
+            running = (read for read in self._in_flight.values() if read.chunk_of is one)
+            assert one.reading == any(read.table == table for read in running)
+            one.check()
         for load in self._loads.values():
-            assert load.reading == any(read.load is load for read in self._in_flight.values())
+            assert load.reading == any(read.chunk_of is load for read in self._in_flight.values())
             load.check()
 
     # -- what is dirty
@@ -470,6 +507,14 @@ class Loader:
     def _need(self, table: TableId, need: Need) -> None:
         if self._backlog.needs_resync(table):
             need.merge(self._backlog.take_one(table))
+        comparison = self._comparisons.get(table)
+        if comparison is not None and not (need.whole or need.dropped):
+            self._merge(table, comparison.need, need)
+            return
+        if comparison is not None:
+            del self._comparisons[table]
+            self._events.remove(table, comparison.need)
+            need.merge(comparison.need)
         need.apart |= need.whole and table in self._spoiled
         known = self._dirty.get(table)
         if known is None:
@@ -526,6 +571,14 @@ class Loader:
             effect = Read(read=self._next_read, requests=(load.next(table),))
             self._send(effect, {}, load)
 
+    def _order_comparisons(self) -> None:
+        """Order chunks of the first tables that are compared, of those that are awaited first."""
+        waiting = sorted(self._comparisons.values(), key=lambda one: not one.awaited)
+        for comparison in filter(lambda one: one.wants_read, waiting[:COMPARED_MAX]):
+            if self._free() > (0 if comparison.awaited else READS_KEPT):
+                effect = Read(read=self._next_read, requests=(comparison.next(),))
+                self._send(effect, {}, comparison)
+
     def _order_in_background(self) -> None:
         while self._backlog and self._free() > READS_KEPT:
             needs = self._backlog.take_whole(TABLES_PER_READ_MAX, self._partitioned)
@@ -554,8 +607,13 @@ class Loader:
         effect = Read(read=self._next_read, databases=databases, requests=tuple(requests))
         self._send(effect, needs, None)
 
-    def _send(self, effect: Read, needs: dict[TableId, Need], load: ChunkedLoad | None) -> None:
-        self._in_flight[effect.read] = InFlightRead(effect, needs, load)
+    def _send(
+        self,
+        effect: Read,
+        needs: dict[TableId, Need],
+        chunk_of: ChunkedLoad | Comparison | None,
+    ) -> None:
+        self._in_flight[effect.read] = InFlightRead(effect, needs, chunk_of)
         self._next_read += 1
         self._turn.add(effect)
         self._began(effect)
@@ -568,8 +626,8 @@ class Loader:
         return self._in_flight.pop(number)
 
     def _publish(self, read: InFlightRead) -> tuple[Result, ...]:
-        if read.load is not None:
-            return self._publish_chunk(read)
+        if isinstance(read.chunk_of, ChunkedLoad):
+            return self._publish_chunk(read, read.chunk_of)
         assert read.done is not None
         for need in read.needs.values():
             need.tries += bool(read.overtaken)
@@ -594,10 +652,9 @@ class Loader:
             self._events.remove(table, need)
             self._need(table, need)
 
-    def _publish_chunk(self, read: InFlightRead) -> tuple[Result, ...]:
-        load, table = read.load, read.table
+    def _publish_chunk(self, read: InFlightRead, load: ChunkedLoad) -> tuple[Result, ...]:
+        table = read.table
         assert read.done is not None
-        assert load is not None
         load.reading = False
         if self._loads.get(table) is not load:
             return ()  # discarded meanwhile
@@ -627,10 +684,9 @@ class Loader:
         return table in self._dirty or any(table in r.needs for r in self._in_flight.values())
 
     def _fail_chunk(
-        self, read: InFlightRead, fact: ReadFailed, *, away: bool
+        self, read: InFlightRead, load: ChunkedLoad, fact: ReadFailed, *, away: bool
     ) -> tuple[Result, ...]:
-        load, table = read.load, read.table
-        assert load is not None
+        table = read.table
         load.reading = False
         if self._loads.get(table) is not load:
             return ()
@@ -652,3 +708,43 @@ class Loader:
     def _note_unreadable(self, table: TableId, error: str) -> TableUnreadable:
         self._errors[table] = error
         return TableUnreadable(table=table, error=error)
+
+    # -- what is compared
+
+    def _accept_compared(self, read: InFlightRead, comparison: Comparison) -> None:
+        """Have a chunk compared, unless its table is not compared any more."""
+        table = read.table
+        if self._comparisons.get(table) is comparison and read.done is not None:
+            comparison.accept(read.done.tables.get(table, TableRead()))
+
+    def _fail_compared(self, read: InFlightRead, comparison: Comparison, *, away: bool) -> None:
+        """Read a chunk again; if the metastore refuses it, load the table to find which part."""
+        table = read.table
+        if self._comparisons.get(table) is not comparison:
+            return
+        if away:
+            comparison.give_back()
+        else:
+            self._end_comparison(table, apart=True)
+
+    def _compare_slice(self) -> None:
+        """Compare a slice of one table; what differs of a table is dirty once all is compared."""
+        for table, comparison in self._comparisons.items():
+            if not comparison.has_slices:
+                continue
+            comparison.take_slice()
+            if comparison.differs_much:
+                self._end_comparison(table, apart=True)
+            elif comparison.over:
+                del self._comparisons[table]
+                self._events.remove(table, comparison.need)
+                comparison.need.whole = not self._loaded(table)
+                self._need(table, comparison.need)
+            return
+
+    def _end_comparison(self, table: TableId, *, apart: bool = False) -> None:
+        """Read ``table`` as a whole, if it is compared; ``apart``: it will be LOADING."""
+        if table in self._comparisons:
+            need = Need(obj=True, whole=True, resync=True, apart=apart)
+            need.seq = self._comparisons[table].need.seq
+            self._need(table, need)

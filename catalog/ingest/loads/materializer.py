@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ....topics.backports import assert_never
+from ....topics.objects.encoding.values import COMPLETE
 from ....topics.objects.names import TableId
 from ....topics.objects.tables import VIEW
 from ....topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
@@ -17,6 +18,7 @@ from ...model.decoded import created_at, read_struct
 from ...model.namespace import Namespace
 from ...model.tables import Tables
 from .chunked_load import PublishPartitions
+from .comparison import Comparison
 from .loader import Loader
 from .needs import Need
 from .results import CompleteLoad, PublishTables, Result, TableUnreadable
@@ -128,6 +130,10 @@ class Materializer:
             )
             return
         complete = read.whole or not read_struct(read.thrift).partition_columns
+        if not complete and self._stays_held(table, need, record.incarnation):
+            again = Need(need.seq, obj=True, data=True)
+            self._loader.compare(table, Comparison(self._tables, table, read.names, need=again))
+            return
         self._tables.write_whole(
             table,
             read.thrift,
@@ -138,6 +144,16 @@ class Materializer:
         )
         if not complete:
             self._loader.begin_chunked_load(table, read.names, refused=need.refused)
+
+    def _stays_held(self, table: TableId, need: Need, incarnation: int) -> bool:
+        """Return whether ``table`` is compared rather than loaded: only events of it are missing.
+
+        Not if it is another incarnation, or one of its partitions cannot be read, or much differs.
+        """
+        held = self._tables.value(table)
+        if held is None or held.partitions != COMPLETE or held.incarnation != incarnation:
+            return False
+        return need.resync and not need.apart
 
     def _drop(self, table: TableId, source: int) -> None:
         self._loader.discard(table)

@@ -1,0 +1,142 @@
+"""Comparison: compares a large table of which events are missing, while it stays as it is held.
+
+    names ──next──▶ chunk ──accept──▶ slices ──▶ the next chunk … ──over──▶ what differs is read
+                events meanwhile ──▶ ``need`` ─────────────────────────────────────┘
+
+Read as a whole the table would be LOADING: readers would lose it, and get all of it again. Its
+partitions are read a chunk at a time instead, and forgotten once they are compared.
+Invariants: nothing of the table is published before all of it was compared, so that readers never
+see some of the lost changes without the others. A partition that changes after its chunk was read
+is named by an event, and read again with what differs. Memory: a chunk, and the names.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from ....topics.comparison import same_struct
+from ....topics.errors import WireError
+from ....topics.objects.names import TableId
+from ...metastore.port import PARTITIONS_PER_CALL_MAX, TableRead, TableRequest
+from ...model.tables import Tables
+from .needs import Need
+
+DIFFERING_MAX: Final = 4_000  # partitions, 4 MB, 30 ms to write; with more the table is LOADING
+SLICE_MAX: Final = 96  # partitions compared in one turn, three blocks: below 1 ms
+
+
+class Comparison:
+    """What is still to be compared of one table, and what is to be read of it at the end."""
+
+    def __init__(
+        self, tables: Tables, table: TableId, names: Sequence[str] | None, *, need: Need
+    ) -> None:
+        """Compare ``table`` as the metastore lists it; ``names`` None: it is to be listed.
+
+        ``need``: of the events that wait for it; those that come meanwhile are merged into it.
+        """
+        self._tables = tables
+        self._table = table
+        self.need = need
+        self.reading = False  # a chunk, or the names; never two
+        self.awaited = False  # somebody syncs the table
+        self._listed = names is not None
+        self._rest: Iterator[str] = iter(())  # listed, and not yet read
+        self._next: tuple[str, ...] = ()  # the first of them
+        self._slices: Iterator[None] | None = None  # of what was listed or read
+        if names is not None:
+            self._list(names)
+
+    @property
+    def wants_read(self) -> bool:
+        """Whether the next chunk is to be read."""
+        return not (self.reading or self._slices or self.over)
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether something that was read is still to be compared."""
+        return self._slices is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether everything was compared."""
+        return self._listed and not (self._next or self.reading or self._slices)
+
+    @property
+    def differs_much(self) -> bool:
+        """Whether so much differs that the table is to be loaded again instead."""
+        return len(self.need.names) > DIFFERING_MAX
+
+    def next(self) -> TableRequest:
+        """Return what to read now."""
+        db, name = self._table
+        self.reading = True
+        if not self._listed:
+            return TableRequest(db=db, table=name, obj=False, whole=True, names=(), listed=True)
+        return TableRequest(db=db, table=name, obj=False, whole=False, names=self._next)
+
+    def list_later(self) -> None:
+        """Keep no names until the table is compared."""
+        self._listed, self._rest, self._next, self._slices = False, iter(()), (), None
+
+    def give_back(self) -> None:
+        """Read the same once more: the metastore has not answered."""
+        self.reading = False
+
+    def accept(self, found: TableRead) -> None:
+        """Take the answer to the last request, to be compared by ``take_slice``."""
+        self.reading = False
+        if not self._listed:
+            self._list(found.names or ())  # of a table that is gone, as its own struct will say
+            return
+        self._slices = self._differing(self._next, found.partitions)
+        self._advance()
+
+    def take_slice(self) -> None:
+        """Compare a slice of what was read."""
+        if self._slices is not None and next(self._slices, self) is self:
+            self._slices = None
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.need.obj
+        assert not self.need.whole
+        assert not (self.reading and self._slices)
+        assert len(self._next) <= PARTITIONS_PER_CALL_MAX
+
+    def _list(self, names: Sequence[str]) -> None:
+        self._listed = True
+        self._rest = iter(sorted(names))
+        self._slices = self._gone(frozenset(names))
+        self._advance()
+
+    def _advance(self) -> None:
+        self._next = tuple(islice(self._rest, PARTITIONS_PER_CALL_MAX))
+
+    def _gone(self, listed: frozenset[str]) -> Iterator[None]:
+        """Need what is held and not ``listed``, slice by slice."""
+        count = 0
+        for block in self._tables.blocks(self._table):
+            self.need.names.update(dict.fromkeys(one for one in block if one not in listed))
+            count += len(block)
+            if count >= SLICE_MAX:
+                count = 0
+                yield
+
+    def _differing(self, names: Sequence[str], found: Mapping[str, bytes]) -> Iterator[None]:
+        """Need those of ``names`` that are not held as they were ``found``, slice by slice."""
+        for at in range(0, len(names), SLICE_MAX):
+            some = names[at : at + SLICE_MAX]
+            held = dict(self._tables.structs(self._table, some))
+            differ = (one for one in some if not _equal(found.get(one), held.get(one)))
+            self.need.names.update(dict.fromkeys(differ))
+            yield
+
+
+def _equal(there: bytes | None, held: bytes | None) -> bool:
+    if there is None or held is None:
+        return there is held
+    try:
+        return there == held or same_struct(there, held)
+    except WireError:  # the read says why
+        return False
