@@ -491,8 +491,7 @@ class _FetchWait(Wait[Result]):
         if outcome is not None:
             return Done(outcome)
         request = self._fetch.request
-        wanted = request.db, request.table, request.selector
-        held = self._view.partitions(*wanted) if self._view.answers(*wanted) else None
+        held = self._view.partitions(request.db, request.table, request.selector)
         return None if held is None else Done(held)
 
     def missing(self) -> str:

@@ -43,7 +43,7 @@ from ...topics.objects.names import (
     table_name,
 )
 from ...topics.objects.rules import Rule, decode_rules
-from ...topics.objects.selector import ALL, Selector, SelectorKind
+from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
 from ...topics.objects.tables import Database, read_database
 from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
@@ -246,32 +246,42 @@ class View:
         Raises:
             NoSuchObject: the namespace says that there is no such table.
         """
-        found = self._find(db, table)
-        if found is None:
+        return self.partitions(db, table, TABLE_ONLY)
+
+    def partitions(self, db: str, table: str, selector: Selector = ALL) -> TableSnapshot | None:
+        """Return a table's content if it holds the partitions that ``selector`` selects.
+
+        Only an answer counts as a read. None, and errors, as ``table``.
+        """
+        found = self.find(db, table)
+        if found is None or not _has(found[1], (db, table), selector):
             return None
         held, content = found
         held.hits += 1
         content.used = True
         return content
 
-    def partitions(self, db: str, table: str, selector: Selector = ALL) -> TableSnapshot | None:
-        """Return a table's content if it holds the partitions that ``selector`` selects.
+    def find(self, db: str, table: str) -> tuple[TopicView, TableSnapshot] | None:
+        """Return a table's content, and what is held of its topic, which counts as no read.
 
         None, and errors, as ``table``.
         """
-        content = self.table(db, table)
-        if content is None or not _has(content, (db, table), selector):
+        namespace = self.topics[NAMESPACE]
+        opening = namespace.opening
+        block = self._names_block(namespace, db, table)
+        if opening is None or namespace.opening is not opening:
             return None
-        return content
-
-    def answers(self, db: str, table: str, selector: Selector = ALL) -> bool:
-        """Return whether ``partitions`` would answer; it is not counted as a read.
-
-        Raises:
-            NoSuchObject: as ``table``.
-        """
-        found = self._find(db, table)
-        return found is not None and _has(found[1], (db, table), selector)
+        if block is None:
+            raise self.missing(db, table)
+        held = self.topics.get(table_topic(db, table, self.num_topics))
+        content = self._answerable(held, table_key(db, table)) if held is not None else None
+        if content is None or held is None:
+            if _name_record(block, table) is None:
+                raise self.missing(db, table)
+            return None
+        if content.names_block != block and not self._confirm(content, block, (db, table)):
+            return None
+        return held, content
 
     def record(self, db: str, table: str) -> NameRecord | None:
         """Return the namespace's record of a table, whether the namespace is open or not."""
@@ -390,25 +400,6 @@ class View:
     def _names_block(self, namespace: TopicView, db: str, table: str) -> Entry | None:
         names = namespace.groups.get(names_group(db))
         return None if names is None else names.covering(names_key(db, table))
-
-    def _find(self, db: str, table: str) -> tuple[TopicView, TableSnapshot] | None:
-        """Return a table's content, and what is held of its topic; errors as ``table``."""
-        namespace = self.topics[NAMESPACE]
-        opening = namespace.opening
-        block = self._names_block(namespace, db, table)
-        if opening is None or namespace.opening is not opening:
-            return None
-        if block is None:
-            raise self.missing(db, table)
-        held = self.topics.get(table_topic(db, table, self.num_topics))
-        content = self._answerable(held, table_key(db, table)) if held is not None else None
-        if content is None or held is None:
-            if _name_record(block, table) is None:
-                raise self.missing(db, table)
-            return None
-        if content.names_block != block and not self._confirm(content, block, (db, table)):
-            return None
-        return held, content
 
     def _answerable(self, held: TopicView, group: bytes) -> TableSnapshot | None:
         opening, floor = held.opening, held.pulled_floor

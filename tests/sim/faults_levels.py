@@ -127,9 +127,9 @@ class RemembersWhatIsMissing(View):
         super().__init__(*content, **rest)
         self.known_missing: set[tuple[str, str]] = set()
 
-    def table(self, db: str, table: str) -> TableSnapshot | None:
+    def find(self, db: str, table: str) -> tuple[TopicView, TableSnapshot] | None:
         try:
-            found = super().table(db, table)
+            found = super().find(db, table)
         except NoSuchObject:
             self.known_missing.add((db, table))
         if (db, table) in self.known_missing:

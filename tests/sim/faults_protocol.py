@@ -25,7 +25,7 @@ from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas
 from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.subscriber.store.view import NEVER, Position, ReadFloor, View
+from topicast.subscriber.store.view import NEVER, Position, ReadFloor, TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import EVERYTHING, Scope, TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
@@ -77,12 +77,13 @@ class KeepsIncarnations(Namespace):
 
 
 class AnswersUnderAnyIncarnation(View):
-    def table(self, db: str, table: str) -> TableSnapshot | None:
-        found = super().table(db, table)
+    def find(self, db: str, table: str) -> tuple[TopicView, TableSnapshot] | None:
+        found = super().find(db, table)
         held = self.topics.get(table_topic(db, table, self.num_topics))
         if found or held is None or None in (held.opening, self.topics[NAMESPACE].opening):
             return found
-        return held.content(table_key(db, table))
+        content = held.content(table_key(db, table))
+        return (held, content) if content is not None else None
 
 
 class MintsAtOnce(Catalog):

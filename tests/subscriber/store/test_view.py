@@ -21,6 +21,7 @@ from topicast.topics.objects.encoding.values import (
 )
 from topicast.topics.objects.names import block_key, names_key, problem_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
+from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.topic import (
     NAMESPACE,
     PREFIX,
@@ -99,16 +100,18 @@ def test_open_view_answers_names_tables_and_partitions(made: PublishedView) -> N
     assert len(content) == 5
 
 
-def test_look_whether_memory_would_answer_is_not_a_read(made: PublishedView) -> None:
-    view, topic = made.view, made.topic("sales")
-    assert view.answers("shop", "sales")
-    assert view.hits(topic) == 0
+def test_look_that_memory_does_not_answer_is_not_a_read(made: PublishedView) -> None:
+    view, topic, entry = made.view, made.topic("sales"), made.entry(SALES)
+    assert entry.value is not None
+    loading = encode_table_value(replace(decode_table_value(entry.value), partitions=LOADING))
+    put(view, topic, [replace_entry(entry, value=loading, version=99)])
     content = view.groups(topic)[SALES]
+    assert view.partitions("shop", "sales") is None
+    assert view.hits(topic) == 0
     assert not content.used, "it is evicted as a table that nobody has read"
-    view.close(topic)
-    assert not view.answers("shop", "sales")
-    with pytest.raises(NoSuchObject):
-        view.answers("shop", "nothing")
+    assert view.partitions("shop", "sales", TABLE_ONLY) is content
+    assert view.hits(topic) == 1
+    assert content.used
 
 
 def test_namespace_alone_says_that_a_table_does_not_exist(made: PublishedView) -> None:
