@@ -131,7 +131,7 @@ class Locations:
         """
         location = normal(path)
         found: dict[TableId, set[str]] = {}
-        for below in self._folders.irange(location + "/", location + "0"):  # "0" follows "/"
+        for below in self._below(location):
             for table, partition in self._folders[below]:
                 found.setdefault(table, set()).add(partition)
         parts = location.split("/")
@@ -189,13 +189,18 @@ class Locations:
         """Return what lies in ``folder``, not at it; None if it is a container."""
         found: list[tuple[TableId, str]] = []
         tables: set[TableId] = set()
-        for below in self._folders.irange(folder + "/", folder + "0"):  # "0" follows "/"
+        for below in self._below(folder):
             for table, partition in self._folders[below]:
                 found.append((table, partition))
                 tables.add(table)
             if len(tables) > TABLES_IN_MAX or len(found) > FOLDERS_IN_MAX:
                 return None
         return found
+
+    def _below(self, folder: str) -> Iterator[str]:
+        """Yield the folders in ``folder``, at any depth."""
+        after = folder + "0"  # it follows "/", and may be the folder of another table
+        yield from self._folders.irange(folder + "/", after, inclusive=(True, False))
 
     def _changed(self) -> list[int]:
         """Return the topics that are not looked at up to their current position."""
@@ -385,8 +390,9 @@ def _elsewhere(block: Entry, skeletons: Sequence[bytes], location: str) -> Itera
     saying = {n for n in held.templates if n == RAW or templates.template(n).base is None}
     for name, _, number, slots in held.records() if saying else ():
         if number in saying:
-            where = normal(templates.location(number, slots, name))
-            if not _is_in(where, location):
+            said = templates.location(number, slots, name)
+            where = normal(said) if said else ""  # without one it has no files, as in a view
+            if where and not _is_in(where, location):
                 yield _Folder(where, name)
 
 

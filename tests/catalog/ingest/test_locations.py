@@ -113,6 +113,23 @@ def test_new_epoch_is_looked_at_from_its_beginning() -> None:
     assert locations.find("/w/a") == {("d", "t"): ()}
 
 
+def test_table_whose_name_goes_on_with_a_digit_does_not_lie_in_the_other() -> None:
+    """The digit 0 follows the slash."""
+    holding = Holding()
+    for name in ("t", "t0"):
+        located(holding, name, f"/w/{name}")
+    locations = current(holding)
+    assert locations.find("/w/t") == {("d", "t"): WHOLE}
+    assert locations.beside(["file:///w/t"], ("d", "t")) == {}
+
+
+def test_partition_without_a_location_lies_nowhere() -> None:
+    holding = Holding()
+    holding.whole(struct(T, "ds"), placed(a="", b="/data/b"))
+    found = find(holding, "/x", "/data/b/part-0", "/data/x")
+    assert found == {"/data/b/part-0": ("ds=b",)}
+
+
 def placed(**places: str) -> dict[str, bytes]:
     """Return partitions of ``d.t`` that lie at ``places``, each ``ds`` with a location."""
     table = make_table(*T, location="file:/w/d/t", keys=("ds",))
