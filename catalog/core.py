@@ -158,6 +158,7 @@ class Catalog:
             turn=turn,
             loaded=self.tables.loaded,
             partitioned=lambda table: bool(self.tables.partition_columns(table)),
+            wanted=lambda table: self.tables.holds(table) or self.background.wants(table),
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
             began=self._on_read_began,
@@ -488,7 +489,7 @@ class Catalog:
             self.dispatcher.on_unreadable(unreadable.table, unreadable.error)
         for result in results:
             if isinstance(result, PublishTables):
-                for table in result.tables:
+                for table in filter(self.tables.holds, result.tables):
                     self.unloading.loaded(table)
             elif isinstance(result, CompleteLoad):
                 self.unloading.loaded(result.table)

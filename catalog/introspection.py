@@ -183,7 +183,7 @@ class CatalogIntrospection:
             tables_to_load=load.left,
             load_read=load.read,
             load_left_s=load.left_s,
-            loading=status.first_of(self._loader.loading()),
+            loading=status.first_of(self._loader.loading() | self._loader.comparing()),
             tables_unreadable=len(self._unreadable.tables),
             sync_off_by_default=self._off_by_default,
             partitions_unreadable=len(self._unreadable.partitions),

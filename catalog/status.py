@@ -103,7 +103,8 @@ class CatalogStatus:
     connection has found: the same metastore or another, and why; empty at first.
     ``load_read``: tables that were read since some are to be loaded. ``load_left_s``: how long
     ``tables_to_load`` take at the pace of the last minute; None: not known.
-    ``loading``: some of the large tables that are read a part at a time, and how far each is.
+    ``loading``: some of the large tables that are read or compared a part at a time, and how far
+    each is.
     ``tables_unreadable``: that the metastore cannot read, or that do not fit;
     ``partitions_unreadable``: of tables whose other partitions are served; ``unreadable`` names
     some of them, with the reason.

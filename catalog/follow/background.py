@@ -69,7 +69,7 @@ class Background:
         """Publish under ``mode`` from now on, and load what it needs; False if it is so already."""
         if not self._backfill.change(mode):
             return False
-        self._loader.retain(self._wants)
+        self._loader.retain(self._publishes)
         if self._listing.names_known:
             self._unchecked = self._namespace.every_table()
         return True
@@ -80,9 +80,12 @@ class Background:
         Caller: the core for a table that a listing has found, an operator's order to invalidate.
         Affects: the loader's backlog; readers get the content once it has been read.
         """
-        wanted = self._wants(table) and not self._unloading.leaves_out(table)
-        if wanted and not self._tables.loaded(table):
+        if self.wants(table) and not self._tables.loaded(table):
             self._loader.load(table)
 
-    def _wants(self, table: TableId) -> bool:
+    def wants(self, table: TableId) -> bool:
+        """Return whether ``table`` is to be held although nobody has requested it."""
+        return self._publishes(table) and not self._unloading.leaves_out(table)
+
+    def _publishes(self, table: TableId) -> bool:
         return self._enabled and not self._backfill.mode.withholds(table)

@@ -28,7 +28,7 @@ from topicast.topics.objects.encoding.values import ABSENT, COMPLETE, LOADING, T
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.answers import TableStates
-from topicast.topics.wire.messages.catalog import Sync, Synced
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from topicast.topics.wire.messages.questions import TABLE_STATES_MAX, ReadTableStates
 
@@ -274,15 +274,18 @@ def test_large_table_is_held_as_it_was_after_a_gap_until_all_of_it_was_compared(
     compared: Alone,
 ) -> None:
     compared.ask(Sync(request=1, scope="d.t"))
-    before = len(compared.committed)
+    before, said = len(compared.committed), list[str]()
     for _ in range(3 + 1):  # the chunks, and what differs
         assert len(compared.catalogd.held) == 1
         assert held(compared).partitions == COMPLETE
         assert "ds=01" in compared.partitions()
         assert compared.replies() == []
+        said.append(compared.catalog.status().loading)
         compared.catalogd.release()
         compared.turn(3)
     compared.turn(3)
+    compared_of = "d.t: events are missing, and {} of 25 partitions are compared".format
+    assert said == [*map(compared_of, (0, 10, 20)), ""]
     names = compared.partitions()
     assert (len(names), "ds=x" in names, "ds=01" in names) == (25, True, False)
     assert compared.reply(Synced).request == 1
@@ -642,6 +645,59 @@ def test_tables_are_reported_after_a_gap_as_what_has_become_of_them(gapped: Alon
     entry = gapped.catalog.tables.entry(("d", "t"))
     assert entry is not None
     assert entry.data_version == entry.version > entry.schema_version
+
+
+@pytest.fixture
+def lean() -> Alone:
+    """A catalogd that loads nothing by itself, and holds ``d.seen``; the log is cut behind it."""
+    core = Alone(load_in_background=False)
+    core.create_database("d")
+    for name in ("t", "u"):
+        core.add(core.create("d", name, "ds"), "1", "2")
+    core.metastore.clean_log(core.metastore.current_event_id())
+    core.restart()
+    core.turn(6)
+    core.add(core.create("d", "seen", "ds"), "1")
+    core.turn(6)
+    assert [core.is_loaded(name) for name in ("t", "u", "seen")] == [False, False, True]
+    core.catalogd.crash()
+    core.add(core.metastore.get_table("d", "seen"), "2")
+    core.metastore.drop_table("d", "u", False)
+    core.create("d", "new", "ds")
+    core.metastore.clean_log(core.metastore.current_event_id())
+    core.metastore.calls.clear()
+    core.catalogd.revive()
+    return core
+
+
+def test_after_a_gap_no_table_is_loaded_of_which_nothing_is_to_be_held(lean: Alone) -> None:
+    before = lean.catalog.namespace.find(("d", "t"))
+    lean.turn(30)
+    assert lean.catalog.counts.event_gaps == 1
+    assert lean.tables() == ["new", "seen", "t"]
+    assert lean.partitions("d", "seen") == ["ds=1", "ds=2"]
+    assert not (lean.is_loaded("t"))
+    assert not (lean.is_loaded("new"))
+    calls = Counter(lean.metastore.calls)
+    assert (calls["partition_names"], calls["partitions"]) == (1, 1), "of the table that is held"
+    after = lean.catalog.namespace.find(("d", "t"))
+    assert before is not None
+    assert after is not None
+    assert after.incarnation > before.incarnation, "readers keep nothing that they pulled"
+
+
+def test_pull_of_a_table_that_a_gap_reads_without_its_partitions_is_answered_soon(
+    lean: Alone,
+) -> None:
+    lean.catalogd.hold(Read, where=lambda read: any(one.table == "t" for one in read.requests))
+    lean.turn(10)
+    assert lean.catalogd.held
+    lean.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
+    lean.turn(1)
+    lean.catalogd.resume()
+    lean.turn(6)
+    assert lean.reply(Pulled).found
+    assert lean.partitions("d", "t") == ["ds=1", "ds=2"]
 
 
 def test_event_behind_a_gap_publishes_no_part_of_a_table_that_is_not_read_again(

@@ -41,6 +41,8 @@ class Comparison:
         self.reading = False  # a chunk, or the names; never two
         self.awaited = False  # somebody syncs the table
         self._listed = names is not None
+        self._count = 0  # of the names
+        self._left = 0  # of them, not yet compared
         self._rest: Iterator[str] = iter(())  # listed, and not yet read
         self._next: tuple[str, ...] = ()  # the first of them
         self._slices: Iterator[None] | None = None  # of what was listed or read
@@ -67,6 +69,14 @@ class Comparison:
         """Whether so much differs that the table is to be loaded again instead."""
         return len(self.need.names) > DIFFERING_MAX
 
+    @property
+    def text(self) -> str:
+        """How far it is."""
+        if not self._listed:
+            return "events are missing, and its partitions are to be compared"
+        done = self._count - self._left
+        return f"events are missing, and {done} of {self._count} partitions are compared"
+
     def next(self) -> TableRequest:
         """Return what to read now."""
         db, name = self._table
@@ -78,6 +88,7 @@ class Comparison:
     def list_later(self) -> None:
         """Keep no names until the table is compared."""
         self._listed, self._rest, self._next, self._slices = False, iter(()), (), None
+        self._count = self._left = 0
 
     def give_back(self) -> None:
         """Read the same once more: the metastore has not answered."""
@@ -103,9 +114,10 @@ class Comparison:
         assert not self.need.whole
         assert not (self.reading and self._slices)
         assert len(self._next) <= PARTITIONS_PER_CALL_MAX
+        assert len(self._next) <= self._left <= self._count
 
     def _list(self, names: Sequence[str]) -> None:
-        self._listed = True
+        self._listed, self._count, self._left = True, len(names), len(names)
         self._rest = iter(sorted(names))
         self._slices = self._gone(frozenset(names))
         self._advance()
@@ -130,6 +142,7 @@ class Comparison:
             held = dict(self._tables.structs(self._table, some))
             differ = (one for one in some if not _equal(found.get(one), held.get(one)))
             self.need.names.update(dict.fromkeys(differ))
+            self._left -= len(some)
             yield
 
 

@@ -91,6 +91,7 @@ class Loader:
         turn: Outbox[Read],
         loaded: Callable[[TableId], bool],
         partitioned: Callable[[TableId], bool] = lambda _table: False,
+        wanted: Callable[[TableId], bool] = lambda _table: True,
         reads_max: int = READS_MAX_DEFAULT,
         polled: bool = True,
         began: Callable[[Read], None] = lambda _read: None,
@@ -101,6 +102,7 @@ class Loader:
             turn: As of when reads are ordered, and where they are added.
             loaded: Returns whether a table is held.
             partitioned: Returns whether a table that is held has partition columns.
+            wanted: Returns whether a table is held, or is to be although nobody has requested it.
             reads_max: How many reads are in flight at most.
             polled: Whether events are polled.
             began: Called with each read that is ordered.
@@ -108,6 +110,7 @@ class Loader:
         self._turn = turn
         self._loaded = loaded
         self._partitioned = partitioned
+        self._wanted = wanted
         self._reads_max = reads_max
         self._polled = polled
         self._began = began
@@ -234,6 +237,10 @@ class Loader:
         """Return how far each table is that is LOADING."""
         return {table: load.text for table, load in self._loads.items()}
 
+    def comparing(self) -> dict[TableId, str]:
+        """Return how far each table is that is compared, as events of it are missing."""
+        return {table: one.text for table, one in self._comparisons.items()}
+
     def progress(self, table: TableId) -> tuple[int, int] | None:
         """Return how many partitions of ``table``, of how many, have been read; None: not known."""
         load = self._loads.get(table)
@@ -310,7 +317,7 @@ class Loader:
         Caller: the background for the mode, the pull server (``urgent``) for a pull.
         Affects: nobody until the result is published; then pulls that wait are answered.
         """
-        if self.pending(table):
+        if self.pending(table) and not (urgent and self._lacks_partitions(table)):
             return
         if urgent:
             self._backlog.discard(table)
@@ -588,6 +595,9 @@ class Loader:
                 need = needs.pop(table)
                 if not need.load or table in self._spoiled:
                     self._need(table, need)
+            for table, need in needs.items():
+                if need.resync:  # of others it is read whether they exist: nothing of them is held
+                    need.whole = self._wanted(table)
             if needs:
                 self._begin(needs, few=few)
 
@@ -678,6 +688,13 @@ class Loader:
             if load.seq is not None:
                 self._need(table, Need(load.seq, names=dict.fromkeys(load.dirty)))
         return tuple(CompleteLoad(table=table) for table, _ in ended)
+
+    def _lacks_partitions(self, table: TableId) -> bool:
+        """Return whether what is read of ``table`` now is not all of it."""
+        if table in self._loads or table in self._comparisons:
+            return False
+        reading = (self._dirty, *(read.needs for read in self._in_flight.values()))
+        return not any(needs[table].whole for needs in reading if table in needs)
 
     def _is_needed(self, table: TableId) -> bool:
         """Return whether ``table`` itself is dirty or being read."""

@@ -7,9 +7,11 @@ from topicast.catalog.follow.notes import Noted
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.tests.cluster.alone import Alone
-from topicast.tests.cluster.fake_metastore import Place
+from topicast.tests.cluster.fake_metastore import Place, make_partition
+from topicast.topics.objects.encoding.values import COMPLETE
 
 FOLLOWS_S = 60  # of virtual time: three tries, and a search
+LARGE = 1_100  # partitions: more than are read at once
 COLUMN = 'ALTER TABLE "NOTIFICATION_LOG" ALTER COLUMN "MESSAGE"'
 
 
@@ -46,3 +48,36 @@ def test_event_without_a_message_is_passed_and_those_behind_it_are_followed(
         real_place.table("later")
         core.wait(3)
         assert core.tables(real_place.db) == ["behind", "later", "lost"]
+
+
+def test_large_table_stays_as_it_is_held_until_it_was_compared_after_lost_events(
+    real_place: Place, hive: EmbeddedMetastore
+) -> None:
+    db, writes = real_place.db, real_place.writes
+    table = real_place.table("large", "ds")
+    writes.add_partitions([make_partition(table, [f"{n:04d}"]) for n in range(LARGE)])
+    with following(hive.uri) as core:
+        core.wait(20)  # no event is read again
+        assert len(core.partitions(db, "large")) == LARGE
+        core.catalogd.crash()
+        last = real_place.reads.current_event_id()
+        one = writes.get_partition(db, "large", ["0001"])
+        one.parameters["rev"] = "2"
+        writes.alter_partitions(db, "large", [one])
+        writes.drop_partition(db, "large", ["0002"], False)
+        writes.add_partitions([make_partition(table, ["new"])])
+        hive.sql(f"""DELETE FROM "NOTIFICATION_LOG" WHERE "EVENT_ID" > {last}""")
+        core.catalogd.revive()
+        states, said = set(), set()
+        for _ in range(100):
+            core.turn()
+            held = core.catalog.tables.value((db, "large"))
+            states.add(held and held.partitions)
+            said.add(core.catalog.status().loading)
+        assert core.catalog.counts.event_gaps == 1
+        assert states == {COMPLETE}
+        names = core.partitions(db, "large")
+        assert (len(names), "ds=0002" in names, "ds=new" in names) == (LARGE, False, True)
+        (struct,) = [of for _, of in core.catalog.tables.structs((db, "large"), ["ds=0001"])]
+        assert b"rev" in struct
+        assert any("partitions are compared" in text for text in said)
