@@ -250,7 +250,7 @@ class HmsConnection:
 
 
 def user_name() -> str | None:
-    """Return the user's name; None for a container's user, who may have no name."""
+    """Return the name of the process's user; None if the system knows no name for its id."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

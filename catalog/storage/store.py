@@ -28,8 +28,8 @@ from .database import FILE_NAME, connect, explained, transaction
 from .lock import FolderLock
 
 STARTS_MAX: Final = 1000
-"""Three years at one restart a day. A peer whose last start is older counts as ahead and
-costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
+"""Starts that are remembered: three years at one restart a day. A peer whose last start was
+forgotten counts as ahead and costs a new epoch; with the largest ``num_topics`` they take 32 MB."""
 
 CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
 CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # a month of history

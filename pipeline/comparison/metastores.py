@@ -107,9 +107,8 @@ class MetastoreSide:
         self, work: Work, targets: Sequence[ComparedTable], *, into: SideResult
     ) -> None:
         count = -(-len(targets) // TABLES_OF_TASK)
-        tasks = [
-            targets[number::count] for number in range(count)
-        ]  # large tables are often neighbours
+        # Large tables are often neighbours: they go to different tasks.
+        tasks = [targets[number::count] for number in range(count)]
         if not tasks:
             return
         compare = partial(compare_tables, work=work, make_metastore=self._make_metastore)

@@ -72,7 +72,7 @@ class WriteOutbox:
             driver: 16 bytes by which catalogd knows these writes; no other outbox has them.
             metastore: The URIs of the metastore that this process writes to.
             probe: Whether to report at once that there are no writes, so that ``accepted`` or
-                ``refusal`` is known before any answer.
+                ``refusal`` is known before the first write.
             writes_max: How many writes may wait.
             bytes_max: How many bytes of names they may have.
             batch_max: How many writes a report may have.

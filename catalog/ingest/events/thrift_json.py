@@ -62,7 +62,7 @@ def struct_bytes(found: Mapping[str, object]) -> bytes:
     """Return the bytes of a struct, its fields in the order of their ids.
 
     Raises:
-        WireError: it is no such text.
+        WireError: it is no such struct.
     """
     try:
         return _struct(found, 0)
