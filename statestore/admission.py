@@ -15,11 +15,11 @@ from ..topics.wire.messages.connection import Channel, Refused, ServerKeys
 from ..topics.wire.messages.publishers import ClientList
 from ..topics.wire.refusal import Refusal, refuse
 from .effects import Admit, Effect
-from .membership import Member, Membership
+from .members.membership import Member, Membership
 
 
 class Admission:
-    """Who is admitted; ``remove`` ends a member whose key is not admitted any more."""
+    """The list of clients that a hub admits; ``remove`` ends a member that left the list."""
 
     def __init__(
         self, membership: Membership, *, turn: Turn[Effect], remove: Callable[[Member], None]
@@ -27,7 +27,7 @@ class Admission:
         self._turn = turn
         self._membership = membership
         self._remove = remove
-        self._clients = Clients()  # who is admitted
+        self._clients = Clients()  # that are admitted
         self._own_keys: PublicKeys = ("",)  # the hub's, as sent to its members
         self._client_list: bytes | None = None  # the last list that was obeyed
 
@@ -41,7 +41,7 @@ class Admission:
         self._send_keys()
 
     def admit(self, clients: Clients) -> None:
-        """Take who is admitted; remove members that are not, or have another role by now."""
+        """Admit ``clients`` alone; remove each member that is not one of them as it was."""
         self._clients = clients
         for member in tuple(self._membership):
             if clients.with_key(member.client.public) != member.client:

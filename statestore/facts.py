@@ -24,7 +24,7 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A reader subscribed (``b"\\x01"`` and a prefix), or a reader unsubscribed a prefix.
+    """A reader subscribed to a prefix (``b"\\x01"`` comes before it), or unsubscribed.
 
     ``policy``: what the key of a reader that subscribes may see; None: everything.
     """

@@ -5,7 +5,7 @@ from typing import Final
 
 from ..topics.wire.header import HEARTBEAT_PREFIX
 from ..topics.wire.messages.data import Heartbeat
-from .ingest import Ingest
+from .content.ingest import Ingest
 
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
 MEMBER_S: Final = 0.001  # added for each member to the longest pause before one: each handles all

@@ -52,15 +52,16 @@ from ..topics.wire.messages.readers import (
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame
 from .admission import Admission
-from .applied import AppliedTimes
-from .drivers import Drivers
+from .content.ingest import Ingest, ToPublisher
+from .content.policies import Policies
+from .content.validation import client_fault, hello_fault, role_fault
 from .effects import Broadcast, Effect, Effects
 from .facts import Ask, Fact, MessageReceived, Subscription, TurnEnd, Undecodable
 from .heartbeats import Heartbeats, HeartbeatTimer
-from .ingest import Ingest, ToPublisher
 from .introspection import Introspection
-from .membership import MEMBERS_MAX, Member, Membership
-from .policies import Policies
+from .members.applied import AppliedTimes
+from .members.drivers import Drivers
+from .members.membership import MEMBERS_MAX, Member, Membership
 from .publishers import Publishers
 from .reader_requests import ReaderRequest, ReaderRequests
 from .replies import Replies
@@ -72,7 +73,6 @@ from .status import (
     topic_status,
 )
 from .subscriptions import DataSubscriptions, is_to_full
-from .validation import client_fault, hello_fault, role_fault
 
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 # A Hello each 0.5 s and more waits in ZeroMQ until a hub is back, which then reads all at once.

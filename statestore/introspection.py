@@ -26,10 +26,10 @@ from ..topics.wire.messages.answers import FollowedTopic, FollowedTopics, Inspec
 from ..topics.wire.messages.connection import CONTROL_CHANNEL, READER, Refused
 from ..topics.wire.messages.questions import Question, ReaderQuestion, ReadPositions, ReadWriter
 from ..topics.wire.refusal import Refusal, refuse
-from .drivers import AnnouncedDriver, Drivers
+from .content.ingest import Ingest
 from .effects import Answered, Effect
-from .ingest import Ingest
-from .membership import Member, Membership
+from .members.drivers import AnnouncedDriver, Drivers
+from .members.membership import Member, Membership
 from .reader_requests import lag_versions
 from .status import HubStatus, answer, answer_for_policy
 

@@ -13,9 +13,9 @@ from ..topics.turn import Turn
 from ..topics.wire.messages.connection import Channel, Introduction, Refused, Role
 from ..topics.wire.messages.publishers import Announce, Filed
 from ..topics.wire.refusal import Refusal, refuse
+from .content.ingest import Ingest, ToPublisher
 from .effects import Effect
-from .ingest import Ingest, ToPublisher
-from .membership import Member, Membership
+from .members.membership import Member, Membership
 from .replies import Replies
 
 

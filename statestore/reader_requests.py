@@ -28,9 +28,9 @@ from ..topics.wire.messages.readers import (
     TopicState,
 )
 from ..topics.wire.refusal import Refusal, refuse
-from .ingest import Ingest
-from .membership import Member, Membership
-from .policies import Policies
+from .content.ingest import Ingest
+from .content.policies import Policies
+from .members.membership import Member, Membership
 
 WAIT_MS: Final = 250  # until a reader repeats a request that needs a publisher first
 

@@ -8,9 +8,9 @@ from ..topics.wire.messages.connection import Hello, Refused
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.publishers import Announce
 from ..topics.wire.refusal import request_id
+from .content.validation import RefusalLimiter
 from .effects import Effect
 from .status import HubCounts
-from .validation import RefusalLimiter
 
 
 class Replies:

@@ -38,9 +38,9 @@ from ..topics.wire.messages.questions import (
     ReadTopics,
     ReadVerdict,
 )
-from .drivers import AnnouncedDriver
-from .ingest import Slot
-from .membership import Member, Membership
+from .content.ingest import Slot
+from .members.drivers import AnnouncedDriver
+from .members.membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
 APART: Final = (

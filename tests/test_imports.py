@@ -69,10 +69,12 @@ ONE_WAY = {
     "topics/objects/encoding": ("thrift", "edits", "templates", "values"),
     "topics/streams": ("bulk", "follower", "replica_set"),
     "statestore": (
-        *("effects", "facts", "membership", "drivers", "applied", "stub_deltas", "validation"),
-        *("policies", "ingest", "reader_requests", "status", "introspection", "subscriptions"),
-        *("heartbeats", "replies", "admission", "publishers", "hub", "config", "statestored"),
+        *("effects", "facts", "members", "content", "reader_requests", "status", "introspection"),
+        *("subscriptions", "heartbeats", "replies", "admission", "publishers", "hub", "config"),
+        "statestored",
     ),
+    "statestore/members": ("membership", "drivers", "applied"),
+    "statestore/content": ("stub_deltas", "validation", "policies", "ingest"),
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "reconcile", "follow"),
         *("history", "serve"),

@@ -12,7 +12,7 @@ from time import perf_counter
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import VersionLog
 from topicast.catalog.publish.publisher import delta_of_transaction
-from topicast.statestore.stub_deltas import minimal
+from topicast.statestore.content.stub_deltas import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.bench.report import at_most, beside, quantile, say
 from topicast.tests.subscriber.structs import table_struct

@@ -11,7 +11,7 @@ import pytest
 
 from topicast.cli.commands.drivers import drivers_of
 from topicast.cli.operator import Operator
-from topicast.statestore.drivers import SILENT
+from topicast.statestore.members.drivers import SILENT
 from topicast.tests.cluster.served import served
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from topicast.catalog.serve.visibility import fault
-from topicast.statestore.policies import Policies
+from topicast.statestore.content.policies import Policies
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.keys.clients import Clients
 from topicast.topics.policy import Policy

@@ -18,7 +18,7 @@ from topicast.catalog.model.modes import Remainder
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.serve.pull_server import Selection, select
-from topicast.statestore.ingest import Ingest
+from topicast.statestore.content.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession, PulledTables
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence
 from topicast.subscriber.replication.lineage import Lineage, Start

@@ -12,7 +12,7 @@ from topicast.catalog.ingest.writes import reports
 from topicast.catalog.model import decoded
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import pull_server
-from topicast.statestore import stub_deltas
+from topicast.statestore.content import stub_deltas
 from topicast.subscriber.client import read_view, subscriber
 from topicast.subscriber.engine import write_outbox
 from topicast.subscriber.fetch import fetcher

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.statestore.facts import MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
-from topicast.statestore.membership import KEPT_S
+from topicast.statestore.members.membership import KEPT_S
 from topicast.statestore.status import LOST_SHOWN_S, HubCounts, HubStatus, answer, verdict
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (

@@ -1,1 +1,1 @@
-"""Large answers in parts under credit: who sends them, and the followers that apply them."""
+"""Large answers in parts under credit: their sender, and the followers that apply them."""

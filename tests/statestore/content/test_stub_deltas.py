@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.statestore.stub_deltas import brought, minimal, stub_bytes
+from topicast.statestore.content.stub_deltas import brought, minimal, stub_bytes
 from topicast.tests.statestore.hub_driver import KEY, PublisherPeer, chunk
 from topicast.tests.strategies import value
 from topicast.topics.streams.bulk import STUBS_BYTES_MAX

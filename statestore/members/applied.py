@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ..topics.histogram import Histogram, HistogramFacts
-from ..topics.wire.messages.readers import Joined, Position
+from ...topics.histogram import Histogram, HistogramFacts
+from ...topics.wire.messages.readers import Joined, Position
 from .membership import Member
 
 STEP_S: Final = 0.05  # changes of a topic within it count as one

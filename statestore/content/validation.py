@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from ..topics.keys.clients import Client, ClientRole
-from ..topics.newest import Newest
-from ..topics.topic import FULL
-from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
-from ..topics.wire.messages.answers import LevelList, MessageTrace, NamedFacts, TableUses
-from ..topics.wire.messages.connection import (
+from ...topics.keys.clients import Client, ClientRole
+from ...topics.newest import Newest
+from ...topics.topic import FULL
+from ...topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
+from ...topics.wire.messages.answers import LevelList, MessageTrace, NamedFacts, TableUses
+from ...topics.wire.messages.connection import (
     Bye,
     Channel,
     Hello,
@@ -16,12 +16,12 @@ from ..topics.wire.messages.connection import (
     Refused,
     Role,
 )
-from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
-from ..topics.wire.messages.fields import Message
-from ..topics.wire.messages.publishers import Announce, ClientList
-from ..topics.wire.messages.questions import HUB_ANSWERS, ReadWriter
-from ..topics.wire.messages.readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Join, Status
-from ..topics.wire.refusal import Refusal, refuse
+from ...topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.publishers import Announce, ClientList
+from ...topics.wire.messages.questions import HUB_ANSWERS, ReadWriter
+from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Join, Status
+from ...topics.wire.refusal import Refusal, refuse
 
 AGAIN_MS: Final = 1000  # until what was refused is requested of the publisher again
 REFUSAL_EVERY_S: Final = 1.0  # one for each peer, of what names no request: garbage may flood in

@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..topics.keys.clients import Client
-from ..topics.liveness import LIVE, LOST, SUSPECT, Liveness, LivenessState
-from ..topics.policy import Policy
-from ..topics.topic import NONE
-from ..topics.turn import Clock
-from ..topics.wire.messages.connection import Channel, Hello, Role
-from ..topics.wire.messages.publishers import Have
-from ..topics.wire.messages.readers import Position, Status
+from ...topics.keys.clients import Client
+from ...topics.liveness import LIVE, LOST, SUSPECT, Liveness, LivenessState
+from ...topics.policy import Policy
+from ...topics.topic import NONE
+from ...topics.turn import Clock
+from ...topics.wire.messages.connection import Channel, Hello, Role
+from ...topics.wire.messages.publishers import Have
+from ...topics.wire.messages.readers import Position, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
 KEPT_S: Final = 300.0  # a lost member is listed for so long: time for an operator to look

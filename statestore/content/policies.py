@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..topics.keys.clients import Client
-from ..topics.policy import Policy
-from ..topics.topic import FULL, LEVELS, NONE, NUM_TOPICS_MAX, Topic, is_topic
-from ..topics.wire import encode
-from ..topics.wire.header import (
+from ...topics.keys.clients import Client
+from ...topics.policy import Policy
+from ...topics.topic import FULL, LEVELS, NONE, NUM_TOPICS_MAX, Topic, is_topic
+from ...topics.wire import encode
+from ...topics.wire.header import (
     BARRIER_PREFIX,
     HEARTBEAT_PREFIX,
     NONCE_BYTES,
@@ -24,7 +24,7 @@ from ..topics.wire.header import (
     prefix,
     prefixes_in,
 )
-from ..topics.wire.messages.data import Delta, Heartbeat
+from ...topics.wire.messages.data import Delta, Heartbeat
 from .stub_deltas import minimal
 
 POLICIES_MAX: Final = (1 << 16) - 1  # that one process can number; number 0 is of all of them

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..topics.keys.clients import Client
-from ..topics.liveness import LOST
-from ..topics.objects.drivers import (
+from ...topics.keys.clients import Client
+from ...topics.liveness import LOST
+from ...topics.objects.drivers import (
     ANNOUNCED,
     CONNECTING,
     COUNTS,
     GONE,
     PLAIN,
 )
-from ..topics.turn import Clock
-from ..topics.wire.messages.readers import DriverFacts
+from ...topics.turn import Clock
+from ...topics.wire.messages.readers import DriverFacts
 from .membership import Member, Membership
 
 KEPT_S: Final = 3600.0  # after its end: time for an operator to ask what became of it

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
-from ..topics.backports import assert_never
-from ..topics.errors import ConfigError
-from ..topics.memory.held_memory import MemoryLimit
-from ..topics.memory.limited_topic import LimitedTopic
-from ..topics.streams.bulk import RETRY_MS, chunk_cost
-from ..topics.streams.follower import (
+from ...topics.backports import assert_never
+from ...topics.errors import ConfigError
+from ...topics.memory.held_memory import MemoryLimit
+from ...topics.memory.limited_topic import LimitedTopic
+from ...topics.streams.bulk import RETRY_MS, chunk_cost
+from ...topics.streams.follower import (
     LIVE,
     Apply,
     CaughtUp,
@@ -33,8 +33,8 @@ from ..topics.streams.follower import (
     StreamLost,
     Want,
 )
-from ..topics.streams.replica_set import Abandoned, ReplicaSet, Step
-from ..topics.topic import (
+from ...topics.streams.replica_set import Abandoned, ReplicaSet, Step
+from ...topics.topic import (
     ALL_OFFERED,
     FULL,
     NAMESPACE,
@@ -44,16 +44,16 @@ from ..topics.topic import (
     check_num_topics,
     topic_ids,
 )
-from ..topics.turn import Clock
-from ..topics.wire import encode
-from ..topics.wire.codec import delta_of, read_entries, read_header
-from ..topics.wire.header import HEADER_BYTES
-from ..topics.wire.messages.connection import Refused
-from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
-from ..topics.wire.messages.publishers import Announce, Filed, Have
-from ..topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
-from ..topics.wire.refusal import Refusal, refuse
-from .applied import VersionTimes
+from ...topics.turn import Clock
+from ...topics.wire import encode
+from ...topics.wire.codec import delta_of, read_entries, read_header
+from ...topics.wire.header import HEADER_BYTES
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ...topics.wire.messages.publishers import Announce, Filed, Have
+from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
+from ...topics.wire.refusal import Refusal, refuse
+from ..members.applied import VersionTimes
 from .policies import Policies
 from .stub_deltas import brought, minimal, stub_bytes
 from .validation import chunk_fault, delta_fault

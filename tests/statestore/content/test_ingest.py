@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from topicast.statestore.content.ingest import BELIEVED_S, QUIET_S
 from topicast.statestore.facts import Subscription
-from topicast.statestore.ingest import BELIEVED_S, QUIET_S
 from topicast.tests.statestore.hub_driver import (
     BULK,
     CONTROL,

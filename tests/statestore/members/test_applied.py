@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.applied import STEP_S, STEPS_MAX, VersionTimes
+from topicast.statestore.members.applied import STEP_S, STEPS_MAX, VersionTimes
 from topicast.tests.statestore.hub_driver import (
     READER_CONTROL,
     HubDriver,

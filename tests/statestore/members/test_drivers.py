@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topicast.statestore import drivers as module
-from topicast.statestore.drivers import AWAY_S, KEPT_S, LEFT, SILENT
+from topicast.statestore.members import drivers as module
+from topicast.statestore.members.drivers import AWAY_S, KEPT_S, LEFT, SILENT
 from topicast.statestore.status import facts, verdict
 from topicast.tests.statestore.hub_driver import (
     HubDriver,
