@@ -284,19 +284,24 @@ class Changes(Writer):
             self.client.update_partition_column_statistics(_statistics(table, name))
 
     def constraint(self) -> None:
-        """Give a table a primary key, or one that refers to another's; or drop one that it has."""
+        """Give a table a primary key, or one that refers to another's; or drop one that it has.
+
+        2.3 reports none of it, and writes the table's columns again: a read meanwhile lacks some.
+        """
         table, name = self.a_table(), f"k{next(self.added)}"
         here, key = (table.dbName, table.tableName), self._primary_key(table)
         flags = True, False, False
-        if key and self.rng.randrange(2):
-            self.client.drop_constraint(DropConstraintRequest(*here, key))
-        elif not key:
-            made = SQLPrimaryKey(*here, "a", 1, name, *flags)
-            self.client.add_primary_key(AddPrimaryKeyRequest([made]))
-        else:
-            both = (*here, "a", *here, "b")
-            foreign = SQLForeignKey(*both, 1, 0, 0, name, key, *flags)
-            self.client.add_foreign_key(AddForeignKeyRequest([foreign]))
+        drops = bool(key and self.rng.randrange(2))
+        with self._noting(".".join(here)):
+            if drops:
+                self.client.drop_constraint(DropConstraintRequest(*here, key))
+            elif not key:
+                made = SQLPrimaryKey(*here, "a", 1, name, *flags)
+                self.client.add_primary_key(AddPrimaryKeyRequest([made]))
+            else:
+                both = (*here, "a", *here, "b")
+                foreign = SQLForeignKey(*both, 1, 0, 0, name, key, *flags)
+                self.client.add_foreign_key(AddForeignKeyRequest([foreign]))
 
     def _primary_key(self, table: Table) -> str:
         found = self.client.get_primary_keys(PrimaryKeysRequest(table.dbName, table.tableName))
