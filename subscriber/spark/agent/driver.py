@@ -159,8 +159,7 @@ class Driver:
             raise NotReady(f"{text}: {why}" if why else text)
         write = parts.planning.newest_write()
         worker.subscriber.sync(left_s(), scope=scope)
-        if not scope:
-            parts.planning.synced(write)
+        parts.planning.synced(0 if scope else write)
         if not worker.caught_up(timeout_s=left_s()):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 

@@ -143,10 +143,14 @@ class Planning:
         run = self._run
         return 0 if run is None else run.newest_write()
 
-    def synced(self, number: int) -> None:
-        """Answer from memory again for what was written up to this write: a sync has passed it."""
+    def synced(self, number: int = 0) -> None:
+        """Answer nothing from memory that is older than a sync which has just ended.
+
+        ``number``: what was written up to this write, which the sync has passed, is answered from
+        memory again; 0: the metastore goes on answering for each write.
+        """
         run = self._run
-        if run is not None and number:
+        if run is not None:
             run.synced(number)
 
     def facts(self, *, now: bool) -> PlanningFacts:
@@ -275,10 +279,14 @@ class _Run:
         router = self._router
         return 0 if router is None else router.await_writes(0.0)
 
-    def synced(self, number: int) -> None:
-        """Note that a sync has passed this write."""
-        if self._router is not None:
-            self._router.synced(number)
+    def synced(self, number: int = 0) -> None:
+        """Have dropped what had changed when a sync ended, which has passed this write; 0: none."""
+        router, watch = self._router, self._watch
+        if router is None or watch is None:
+            return
+        self._drain(router, watch)
+        if number:
+            router.synced(number)
 
     def look(self) -> Mapping[str, str]:
         """Return the router's counters and state."""
