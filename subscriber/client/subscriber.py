@@ -47,7 +47,8 @@ from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import WriteOutbox
 from ..fetch.fetcher import PartitionRequest, Result
-from ..protocol.effects import EngineRestarted, Operation
+from ..protocol.commands import Operation
+from ..protocol.effects import EngineRestarted
 from ..protocol.status import Freshness, Shortage, Stats, TopicInfo, Unfollowed
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View

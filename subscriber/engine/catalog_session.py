@@ -40,7 +40,8 @@ from ..fetch.fetcher import (
     confirm,
 )
 from ..placement.uses import Uses
-from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effect, Send, Wait
+from ..protocol.commands import DONE, Done, Wait
+from ..protocol.effects import ConnectCatalog, Connection, Effect, Send
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions

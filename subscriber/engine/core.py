@@ -46,24 +46,20 @@ from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
 from ..placement.uses import Uses
+from ..protocol.commands import DONE, Command, Done, PendingCommands, Started, Wait
 from ..protocol.effects import (
-    DONE,
     BeginAnew,
-    Command,
+    Complete,
     Connection,
     ConnectionProblem,
-    Done,
     DroppedFrame,
     Effect,
     Effects,
     Leave,
     Notify,
-    PendingCommands,
     Received,
     Send,
-    Started,
     Trust,
-    Wait,
     Watching,
 )
 from ..protocol.status import AuditCounts, Shortage, Stats, TopicInfo
@@ -167,7 +163,7 @@ class Core:
         settings, automatic, turn = self._settings, self._settings.automatic, self.turn
         inbox_bytes = settings.inbox_bytes
         budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
-        self._pending = PendingCommands(turn)
+        self._pending = PendingCommands()
         self._priorities = priorities = Priorities(
             self._rules, self.view, clock=turn, automatic=automatic
         )
@@ -271,8 +267,8 @@ class Core:
             catalog.settle()
         if self._priorities.has_work:
             self.prefetcher.settle()
-        if self._pending.commands:
-            self._pending.settle()
+        for command in self._pending.settle(now=now):
+            self.turn.add(Complete(command))
         return self._end()
 
     def story(self, topic: int | None = None) -> tuple[str, ...]:
@@ -417,7 +413,8 @@ class Core:
     def _decide(self, fact: OtherFact) -> None:
         match fact:
             case Command():
-                self._pending.start(fact)
+                if self._pending.start(fact):
+                    self.turn.add(Complete(fact))
             case Tick():
                 self._tick()
             case DroppedFrame(connection=connection, error=error):

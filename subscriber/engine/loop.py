@@ -28,10 +28,10 @@ from ...topics.objects.rules import Rule
 from ...topics.turn import Tick
 from ...topics.wire import decode, encode
 from ...topics.wire.header import POLICY_MARK, policy_number, without_policy
+from ..protocol.commands import Command, Operation
 from ..protocol.effects import (
     AnswerDiffers,
     BeginAnew,
-    Command,
     Complete,
     ConnectCatalog,
     ConnectData,
@@ -43,7 +43,6 @@ from ..protocol.effects import (
     EngineRestarted,
     Leave,
     Notify,
-    Operation,
     PinsNotHeld,
     Received,
     Send,

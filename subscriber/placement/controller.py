@@ -27,7 +27,8 @@ from ...topics.topic import (
     topic_ids,
 )
 from ...topics.turn import Turn
-from ..protocol.effects import DONE, Done, Effect, Started, Wait
+from ..protocol.commands import DONE, Done, Started, Wait
+from ..protocol.effects import Effect
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from .planner import FULL_SHARE, Planner, Situation

@@ -27,7 +27,8 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ...topics.turn import Turn
 from ..fetch.fetcher import Fetch, PartitionRequest, Result
-from ..protocol.effects import DONE, Done, Effect, PinsNotHeld, Wait
+from ..protocol.commands import DONE, Done, Wait
+from ..protocol.effects import Effect, PinsNotHeld
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot
 from .pins import Pin

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from topicast.catalog.effects import Effect, Publish
 from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.fetch.fetcher import PartitionRequest
-from topicast.subscriber.protocol.effects import Done, Operation
+from topicast.subscriber.protocol.commands import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of

@@ -9,7 +9,8 @@ from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.introspection import Facts
 from topicast.subscriber.protocol import effects
-from topicast.subscriber.protocol.effects import Change, Command, Connection, Operation
+from topicast.subscriber.protocol.commands import Command, Operation
+from topicast.subscriber.protocol.effects import Change, Connection
 from topicast.tests.cluster.holding import CheckedBudget, CheckedPlanner, check_credit
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.client.subscriber import Reader, Subscriber
-from topicast.subscriber.protocol.effects import Command, Operation
+from topicast.subscriber.protocol.commands import Command, Operation
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.reader import ReaderProcess

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from topicast.subscriber.fetch.fetcher import PartitionRequest
-from topicast.subscriber.protocol.effects import Command, Done, Operation
+from topicast.subscriber.protocol.commands import Command, Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess

@@ -10,7 +10,7 @@ from topicast.catalog.model.modes import MODE_STATE_DEFAULT
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.publisher import stub_if_large
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.protocol.effects import Command
+from topicast.subscriber.protocol.commands import Command
 from topicast.tests.cluster.holding import count_held
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.reader import ReaderProcess, Setup

@@ -19,7 +19,8 @@ from topicast.catalog.model.modes import overrides_text, parse_mode
 from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol.effects import Command, Done, Watching
+from topicast.subscriber.protocol.commands import Command, Done
+from topicast.subscriber.protocol.effects import Watching
 from topicast.tests.cluster.catalogd import EPOCH_0, CatalogProcess
 from topicast.tests.cluster.cluster import NetworkOrder, Steady
 from topicast.tests.cluster.hub import HubProcess

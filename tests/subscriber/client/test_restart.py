@@ -13,7 +13,7 @@ from topicast.subscriber.config import settings_of
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import EngineLoop
 from topicast.subscriber.engine.write_outbox import WriteOutbox
-from topicast.subscriber.protocol.effects import Started
+from topicast.subscriber.protocol.commands import Started
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import in_thread, until

@@ -9,7 +9,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol import effects
-from topicast.subscriber.protocol.effects import Command, Connection, Started
+from topicast.subscriber.protocol.commands import Command, Started
+from topicast.subscriber.protocol.effects import Connection
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta

@@ -24,17 +24,15 @@ from topicast.subscriber.engine.loop import (
     TURN_S,
     EngineLoop,
 )
+from topicast.subscriber.protocol.commands import DONE, Command, Started
 from topicast.subscriber.protocol.effects import (
-    DONE,
     Change,
-    Command,
     ConnectCatalog,
     Connection,
     EngineRestarted,
     Notify,
     PinsNotHeld,
     Send,
-    Started,
     Subscribe,
 )
 from topicast.subscriber.protocol.effects import Received as ReceivedFact

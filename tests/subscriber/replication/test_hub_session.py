@@ -6,13 +6,7 @@ from itertools import count
 
 import pytest
 
-from topicast.subscriber.protocol.effects import (
-    Effect,
-    Effects,
-    Send,
-    Subscribe,
-    Unsubscribe,
-)
+from topicast.subscriber.protocol.effects import Effect, Effects, Send, Subscribe, Unsubscribe
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
 from topicast.topics.streams.replica_set import TopicLevel
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
