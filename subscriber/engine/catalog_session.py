@@ -4,10 +4,10 @@ Pulled ── of the accepted start? ──▶ Fetcher ── whole ──▶ Pu
             no: repeated later
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...topics.errors import NoSuchObject, NotVisible, SourceError, TopicastError, UsageError
 from ...topics.objects.names import Scope, table_key
@@ -40,7 +40,7 @@ from ..fetch.fetcher import (
     confirm,
 )
 from ..placement.uses import Uses
-from ..protocol.commands import DONE, Done, Wait
+from ..protocol.commands import DONE, Done, Key, Wait, Wake
 from ..protocol.effects import ConnectCatalog, Connection, Effect, Send
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
@@ -48,6 +48,8 @@ from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import ReadFloor, TopicView, View
 from .write_outbox import WriteOutbox, WriteSender
+
+W = TypeVar("W", bound="_SyncWait | _ValidateWait | _QuestionWait[Any]")
 
 LAST_WORD_S: Final = 0.25  # before a sync times out: a round trip to catalogd, under load
 
@@ -65,6 +67,7 @@ class CatalogSession:
         next_id: Callable[[], int],
         outbox: WriteOutbox,
         uses: Uses,
+        wake: Wake,
         name: str = "",
     ) -> None:
         self._turn = turn
@@ -77,8 +80,10 @@ class CatalogSession:
             send=partial(self._send, Connection.PULLS),
             tables=PulledTables(self._replicas, lineage=lineage, read_floor=read_floor),
             fence=self._replicas.fence,
+            wake=wake,
             name=name,
         )
+        self._wake = wake  # who waits for a reply
         self._uses = uses
         self.reports = WriteSender(outbox, next_id, clock=turn)
         self._lineage = lineage
@@ -104,23 +109,15 @@ class CatalogSession:
         """
         asks_at = self._turn.now + within_s - min(LAST_WORD_S, within_s / 2)
         wait = _SyncWait(self, self._subscriptions, self._replicas, scope=scope, asks_at=asks_at)
-        self._requests.open(wait, now=self._turn.now)
-        self.tick()
-        return wait
+        return self._begin(wait)
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Wait[Mapping[int, Version]]:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
-        wait = _ValidateWait(self, epoch, claims)
-        self._requests.open(wait, now=self._turn.now)
-        self.tick()
-        return wait
+        return self._begin(_ValidateWait(self, epoch, claims))
 
     def ask(self, question: MetastoreQuestion[A]) -> Wait[A]:
         """Get what catalogd reads from the metastore, because nobody holds it."""
-        wait = _QuestionWait(self, question)
-        self._requests.open(wait, now=self._turn.now)
-        self.tick()
-        return wait
+        return self._begin(_QuestionWait(self, question))
 
     def fetch(self, request: PartitionRequest, *, bytes_max: float) -> Wait[Result]:
         """Get a table from catalogd, in no more than so many bytes."""
@@ -136,10 +133,9 @@ class CatalogSession:
         """Take a caller off its fetch, which goes on for other callers."""
         self.fetcher.detach(fetch)
 
-    def cancel(self, wait: "_SyncWait | _ValidateWait | _QuestionWait[Any]") -> None:
+    def cancel(self, request: int) -> None:
         """Repeat a request no longer."""
-        for request in self._requests.find(lambda one: one is wait):
-            self._requests.close(request)
+        self._requests.close(request)
 
     def unanswered(self, fetch: Fetch) -> str:
         """Say why a fetch has no outcome yet."""
@@ -179,7 +175,7 @@ class CatalogSession:
         wait = self._requests.get(synced.request)
         if not isinstance(wait, _SyncWait) or len(synced.versions) != len(order):
             return
-        self._requests.close(synced.request)
+        self._end(synced.request)
         every = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         wait.positions = every
         for topic in wait.topics():
@@ -192,7 +188,7 @@ class CatalogSession:
             return
         wait = self._requests.get(validated.request)
         if isinstance(wait, _ValidateWait):
-            self._requests.close(validated.request)
+            self._end(validated.request)
             epoch = validated.epoch
             wait.stale = {at: Version(now_at, epoch) for at, now_at in validated.stale}
 
@@ -200,7 +196,7 @@ class CatalogSession:
         """Complete a question about the metastore."""
         wait = self._requests.get(answer.request)
         if isinstance(wait, _QuestionWait) and isinstance(answer, answer_to(type(wait.question))):
-            self._requests.close(answer.request)
+            self._end(answer.request)
             wait.answer = answer
 
     def on_pulled(self, part: Pulled) -> None:
@@ -221,12 +217,12 @@ class CatalogSession:
         self.reports.on_refused(refused)
         wait = self._requests.get(refused.request)
         if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
-            self._requests.close(refused.request)
+            self._end(refused.request)
             wait.error = SourceError(f"nothing can be synced, because {refused.message}")
         if isinstance(wait, _SyncWait | _QuestionWait):
             wait.why = refused.message
         if isinstance(wait, _QuestionWait) and not refused.retry_ms:
-            self._requests.close(refused.request)
+            self._end(refused.request)
             wait.error = _error_of(refused, wait.question)
         until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
@@ -254,6 +250,16 @@ class CatalogSession:
         """Tell whether what comes from a start of catalogd may be used."""
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start)
+
+    def _begin(self, wait: W) -> W:
+        """Send the request of ``wait``, now and until it is answered."""
+        wait.request = self._requests.open(wait, now=self._turn.now)
+        self.tick()
+        return wait
+
+    def _end(self, request: int) -> None:
+        """Repeat a request no longer, which is answered: its command can go on."""
+        self._wake(self._requests.close(request))
 
     def _retry_now(self) -> None:
         self.fetcher.retry_now()
@@ -370,6 +376,7 @@ class _SyncWait(Wait[None]):
         scope: Scope,
         asks_at: float,
     ) -> None:
+        self.request = 0  # its id
         self.positions: dict[int, tuple[int, int]] | None = None  # None: not answered yet
         self.error: SourceError | None = None  # why it will not be answered
         self.why = ""  # what catalogd waits for, as it last said
@@ -392,7 +399,11 @@ class _SyncWait(Wait[None]):
     def poll(self) -> Done[None] | None:
         if self.error is not None:
             raise self.error
-        return DONE if self.positions is not None and not self._behind() else None
+        is_behind = self.positions is None or next(self._behind(), None) is not None
+        return None if is_behind else DONE
+
+    def keys(self) -> tuple[Key, ...]:
+        return (self,) if self.positions is None else (next(self._behind()),)
 
     def missing(self) -> str:
         if self.positions is None:
@@ -407,18 +418,22 @@ class _SyncWait(Wait[None]):
         return f"this subscriber has not reached the sync in {len(wanted)} topics: {hub.missing()}"
 
     def close(self) -> None:
-        self._session.cancel(self)
+        self._session.cancel(self.request)
 
-    def _behind(self) -> list[int]:
+    def _behind(self) -> Iterator[int]:
+        """Yield the followed topics that have not reached their positions."""
         positions, live_at = self.positions or {}, self._replicas.live_at
-        lives = ((topic, live_at(topic)) for topic in self.topics() if topic in self._replicas)
-        return [t for t, at in lives if at is None or at < positions.get(t, (0, 0))]
+        for topic in self.topics():
+            at = live_at(topic)
+            if topic in self._replicas and (at is None or at < positions.get(topic, (0, 0))):
+                yield topic
 
 
 class _ValidateWait(Wait[Mapping[int, Version]]):
     """Until catalogd has said which claims are stale."""
 
     def __init__(self, session: CatalogSession, epoch: int, claims: tuple[Claimed, ...]) -> None:
+        self.request = 0  # its id
         self.stale: dict[int, Version] | None = None  # None: not answered yet
         self._session = session
         self._epoch = epoch
@@ -431,11 +446,14 @@ class _ValidateWait(Wait[Mapping[int, Version]]):
     def poll(self) -> Done[Mapping[int, Version]] | None:
         return None if self.stale is None else Done(self.stale)
 
+    def keys(self) -> tuple[Key, ...]:
+        return (self,)
+
     def missing(self) -> str:
         return "catalogd has not answered the validation"
 
     def close(self) -> None:
-        self._session.cancel(self)
+        self._session.cancel(self.request)
 
 
 class _QuestionWait(Wait[A]):
@@ -443,6 +461,7 @@ class _QuestionWait(Wait[A]):
 
     def __init__(self, session: CatalogSession, question: MetastoreQuestion[A]) -> None:
         self.question = question
+        self.request = 0  # its id
         self.answer: A | None = None
         self.error: TopicastError | None = None  # why it will not be answered
         self.why = ""  # why it is not answered now
@@ -457,11 +476,14 @@ class _QuestionWait(Wait[A]):
             raise self.error
         return None if self.answer is None else Done(self.answer)
 
+    def keys(self) -> tuple[Key, ...]:
+        return (self,)
+
     def missing(self) -> str:
         return f"catalogd has not answered{self.why and f': {self.why}'}"
 
     def close(self) -> None:
-        self._session.cancel(self)
+        self._session.cancel(self.request)
 
 
 def _error_of(refused: Refused, question: MetastoreQuestion[Any]) -> TopicastError:
@@ -494,6 +516,10 @@ class _FetchWait(Wait[Result]):
         request = self._fetch.request
         held = self._view.partitions(request.db, request.table, request.selector)
         return None if held is None else Done(held)
+
+    def keys(self) -> tuple[Key, ...]:
+        request, num_topics = self._fetch.request, self._view.num_topics
+        return self._fetch, NAMESPACE, table_topic(request.db, request.table, num_topics)
 
     def missing(self) -> str:
         return self._session.unanswered(self._fetch)

@@ -46,7 +46,7 @@ from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
 from ..placement.uses import Uses
-from ..protocol.commands import DONE, Command, Done, PendingCommands, Started, Wait
+from ..protocol.commands import DONE, Command, Done, Key, PendingCommands, Started, Wait
 from ..protocol.effects import (
     BeginAnew,
     Complete,
@@ -163,7 +163,7 @@ class Core:
         settings, automatic, turn = self._settings, self._settings.automatic, self.turn
         inbox_bytes = settings.inbox_bytes
         budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
-        self._pending = PendingCommands()
+        self._pending = pending = PendingCommands()
         self._priorities = priorities = Priorities(
             self._rules, self.view, clock=turn, automatic=automatic
         )
@@ -183,6 +183,7 @@ class Core:
             session=session,
             read_floor=self._read_floor,
             next_id=self._next_id,
+            wake=pending.wake,
         )
         self.subscriptions = Subscriptions(
             session,
@@ -191,6 +192,7 @@ class Core:
             lineage=self._lineage,
             automatic=automatic,
             audit_counts=self._audit_counts,
+            wake=pending.wake,
         )
         pins = priorities.pins
         uses = Uses(lambda: [(one.db, one.table) for one in pins.known.values()])
@@ -202,6 +204,7 @@ class Core:
             next_id=self._next_id,
             outbox=self.outbox,
             uses=uses,
+            wake=pending.wake,
             name=settings.name,
         )
         self.placement = PlacementController(
@@ -218,6 +221,7 @@ class Core:
             turn=turn,
             levels=self.placement,
             client=self.catalog,
+            wake=pending.wake,
         )
         self.self_audit = SelfAudit(
             replicas,
@@ -267,8 +271,9 @@ class Core:
             catalog.settle()
         if self._priorities.has_work:
             self.prefetcher.settle()
-        for command in self._pending.settle(now=now):
-            self.turn.add(Complete(command))
+        if self._pending:
+            for command in self._pending.settle(now=now):
+                self.turn.add(Complete(command))
         return self._end()
 
     def story(self, topic: int | None = None) -> tuple[str, ...]:
@@ -291,6 +296,14 @@ class Core:
         self.subscriptions.check()
         self.catalog.check()
         self.prefetcher.check()
+        self._pending.check()
+
+    def answerable(self) -> tuple[Command[object], ...]:
+        """Return the commands that wait although they have an answer: after a turn there is none.
+
+        For tests: it polls all that wait.
+        """
+        return self._pending.answerable()
 
     # Operations of commands
 
@@ -616,6 +629,9 @@ class _NamespaceWait(Wait[None]):
         if error is not None:
             raise error
         return DONE if self._is_ready() else None
+
+    def keys(self) -> tuple[Key, ...]:
+        return self._subscriptions.awaited
 
     def missing(self) -> str:
         return self._subscriptions.missing()

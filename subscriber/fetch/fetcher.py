@@ -49,6 +49,7 @@ from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.refusal import Refusal
+from ..protocol.commands import Wake
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView
 
@@ -286,6 +287,7 @@ class Fetcher:
         send: Callable[[Message], None],
         tables: HeldTables,
         fence: InvalidationFence,
+        wake: Wake,
         name: str = "",
     ) -> None:
         """Begin without a pull.
@@ -296,6 +298,7 @@ class Fetcher:
             send: Sends catalogd a message, or drops it while nobody knows where catalogd is.
             tables: What is held of the tables that are pulled.
             fence: The newest invalidation of each table that is pulled.
+            wake: Wakes the command that waits for a fetch.
             name: Of the subscriber, so that refused pulls of several do not come at once.
         """
         self._clock = clock
@@ -304,6 +307,7 @@ class Fetcher:
         self.stale_replies = 0
         self.latency = LatencyEstimate()
         self._fence = fence
+        self._wake = wake
         self._tables = tables
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
@@ -455,7 +459,7 @@ class Fetcher:
         pull = self._close(part.request)
         self.stale_replies += 1
         if all(fetch.background for fetch in pull.fetches):
-            _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
+            self._end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
             self._cancel(part)
             self._next()
             return
@@ -467,8 +471,15 @@ class Fetcher:
         self, request: int, outcome: Result | TopicastError, last: Pulled | None = None
     ) -> None:
         """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
-        _end(self._close(request), outcome, last)
+        self._end(self._close(request), outcome, last)
         self._next()
+
+    def _end(
+        self, pull: _Pull, outcome: Result | TopicastError, last: Pulled | None = None
+    ) -> None:
+        for fetch in pull.fetches:
+            fetch.outcome, fetch.last = outcome, last
+            self._wake(fetch)
 
     def _start(self, fetch: Fetch) -> bool:
         wanted = _sendable(fetch.request)
@@ -533,11 +544,6 @@ def _sendable(request: PartitionRequest) -> PartitionRequest:
     if longest <= TEXT_MAX and sum(map(len, names)) + 3 * len(names) <= NAMES_BYTES_MAX:
         return request
     return PartitionRequest(request.db, request.table, ALL)
-
-
-def _end(pull: _Pull, outcome: Result | TopicastError, last: Pulled | None = None) -> None:
-    for fetch in pull.fetches:
-        fetch.outcome, fetch.last = outcome, last
 
 
 def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, Entry]:

@@ -27,7 +27,7 @@ from ...topics.topic import (
     topic_ids,
 )
 from ...topics.turn import Turn
-from ..protocol.commands import DONE, Done, Started, Wait
+from ..protocol.commands import DONE, Done, Key, Started, Wait
 from ..protocol.effects import Effect
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
@@ -345,6 +345,9 @@ class _JoinWait(Wait[None]):
             raise error
         joined = self._replicas.joined
         return DONE if all(joined(topic, self._level) for topic in self._topics) else None
+
+    def keys(self) -> tuple[Key, ...]:
+        return self._topics
 
     def missing(self) -> str:
         return self._subscriptions.missing()

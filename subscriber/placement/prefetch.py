@@ -27,7 +27,7 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ...topics.turn import Turn
 from ..fetch.fetcher import Fetch, PartitionRequest, Result
-from ..protocol.commands import DONE, Done, Wait
+from ..protocol.commands import DONE, Done, Key, Wait, Wake
 from ..protocol.effects import Effect, PinsNotHeld
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot
@@ -95,6 +95,7 @@ class Prefetcher:
         turn: Turn[Effect],
         levels: TopicLevels,
         client: PullClient,
+        wake: Wake,
     ) -> None:
         self.pins = priorities.pins
         self.pulls = 0  # sent so far
@@ -106,6 +107,7 @@ class Prefetcher:
         self._priorities = priorities
         self._levels = levels
         self._client = client
+        self._wake = wake  # who waits for a pinned table, by its topic
         self._jobs: dict[bytes, _Job] = {}  # scheduled
         self._later: list[tuple[float, bytes]] = []  # the same: a heap, by due time
         self._next_at: dict[bytes, float] = {}  # when a table may be pulled again
@@ -138,7 +140,7 @@ class Prefetcher:
             NoSuchObject: there is no such table.
             UsageError: its topic was dropped by hand.
         """
-        name, topic = table_name(db, table), table_topic(db, table, self._view.num_topics)
+        name, topic = table_name(db, table), self.topic(db, table)
         if self._view.record(db, table) is None:
             raise self._view.missing(db, table)
         if self._levels.is_dropped_by_hand(topic):
@@ -147,6 +149,10 @@ class Prefetcher:
         self._priorities.pin(db, table)
         self._move_pins()
         return _PinWait(self, db, table)
+
+    def topic(self, db: str, table: str) -> int:
+        """Return the topic of a table, by the number of topics there are now."""
+        return table_topic(db, table, self._view.num_topics)
 
     def answers(self, db: str, table: str) -> bool:
         """Tell whether memory answers for a pinned table.
@@ -160,12 +166,9 @@ class Prefetcher:
             self.unpin(db, table)
             name, free_bytes = table_name(db, table), self._room_bytes()
             raise OverBudget(name, needed_bytes=needed_bytes, free_bytes=free_bytes)
-        pin = self.pins.known.get(group)
-        if pin is None:
-            return False
-        content = self._view.content(pin.topic, group)
-        whole = content is not None and content.whole
-        return whole and self._replicas.is_current(pin.topic)
+        topic = self.topic(db, table)
+        content = self._view.content(topic, group)
+        return content is not None and content.whole and self._replicas.is_current(topic)
 
     def missing(self, db: str, table: str) -> str:
         """Say why a pinned table is not held yet."""
@@ -336,8 +339,12 @@ class Prefetcher:
             return
         pin.retry_at = self._turn.now + delay_s
         if pin.size > self._room_now(pin, group):
-            self.pins.mark_not_held(group, pin.size)
+            self._mark_not_held(pin, group)
             pin.retry_at = max(pin.retry_at, self._turn.now + RETRY_S)
+
+    def _mark_not_held(self, pin: Pin, group: bytes) -> None:
+        self.pins.mark_not_held(group, pin.size)
+        self._wake(pin.topic)
 
     def _room_bytes(self) -> int:
         """Return how many bytes one more pinned table may take."""
@@ -368,7 +375,7 @@ class Prefetcher:
                 self.pins.clear_not_held(group)
                 pin.size = self._resident_set.pinned_sizes.get((pin.topic, group), pin.size)
             elif pin.size > self._room_now(pin, group):
-                self.pins.mark_not_held(group, pin.size)
+                self._mark_not_held(pin, group)
             elif self._turn.now >= pin.retry_at:
                 self._schedule_pin(group)
 
@@ -413,6 +420,9 @@ class _PinWait(Wait[None]):
 
     def poll(self) -> Done[None] | None:
         return DONE if self._prefetcher.answers(*self._name) else None
+
+    def keys(self) -> tuple[Key, ...]:
+        return NAMESPACE, self._prefetcher.topic(*self._name)
 
     def missing(self) -> str:
         return self._prefetcher.missing(*self._name)

@@ -2,21 +2,38 @@
 
     any thread ──Command[T]──▶ start: the operation ──Done──▶ completed ──release──▶ result: T
                                         └──Wait──▶ PendingCommands ──poll: Done, or an error──▶ ┘
-                                                        └──deadline──▶ NotReady: what is missing
+                                          a key is woken ──▲ └──deadline──▶ NotReady: what lacks
 
 An operation is a method of the core, bound to its arguments. It runs in the engine's thread, so it
 may read and change what that thread owns; its result is the only thing that leaves it.
+
+A wait names its keys: the topics, or the request, that can answer it. The part of the core that
+changes a topic, or takes the reply to a request, wakes that key, and at the end of the turn the
+commands that wait for it are polled. All others cost nothing. If a part fails to wake a key, a
+command waits although it has an answer: ``answerable`` finds it, for tests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from ...topics.errors import NotReady, TopicastError
 
 T_co = TypeVar("T_co", covariant=True)
+
+Key: TypeAlias = Hashable
+"""What a command may wait for.
+
+A number: the topic with it. Its content, its position or its level has changed, or a join of it has
+failed. Of the namespace also: the topics of the start were chosen, or it cannot be held.
+Any other object: the reply to what it has requested, or an error instead of one.
+"""
+
+Wake: TypeAlias = Callable[[Key], None]
+"""Has the commands that wait for a key polled at the end of this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +51,15 @@ class Wait(ABC, Generic[T_co]):
 
     @abstractmethod
     def poll(self) -> Done[T_co] | None:
-        """Return the result once it is there.
+        """Return the result once it is there; change nothing before.
 
         Raises:
             TopicastError: it will never be there.
         """
+
+    @abstractmethod
+    def keys(self) -> tuple[Key, ...]:
+        """Return the keys that may answer it, as of now, when it has just been polled in vain."""
 
     @abstractmethod
     def missing(self) -> str:
@@ -61,7 +82,7 @@ Raises TopicastError if it fails; then it has decided nothing.
 class Command(Generic[T_co]):
     """One call into the engine, and the future of its result.
 
-    ``start``, ``settle`` and ``abort`` are for the engine's thread; ``result`` for the caller's.
+    ``result`` is for the caller's thread; all other methods are for the engine's.
     """
 
     def __init__(self, operation: Operation[T_co], *, deadline: float) -> None:
@@ -85,15 +106,23 @@ class Command(Generic[T_co]):
         self._wait = begun
         return False
 
+    def answer(self) -> Done[T_co] | TopicastError | None:
+        """Return what can be answered now; None: it has to wait."""
+        assert self._wait is not None
+        try:
+            return self._wait.poll()
+        except TopicastError as error:
+            return error
+
+    def keys(self) -> tuple[Key, ...]:
+        """Return the keys that may answer it."""
+        assert self._wait is not None
+        return self._wait.keys()
+
     def settle(self, *, now: float) -> bool:
         """Set the outcome if the wait, or the time, is over; return whether it is."""
-        wait = self._wait
+        wait, outcome = self._wait, self.answer()
         assert wait is not None
-        outcome: Done[T_co] | TopicastError | None
-        try:
-            outcome = wait.poll()
-        except TopicastError as error:
-            outcome = error
         if outcome is None and now >= self.deadline:
             outcome = NotReady(wait.missing())
         if outcome is None:
@@ -127,15 +156,27 @@ class Command(Generic[T_co]):
 
 
 class PendingCommands:
-    """The commands that wait, oldest first."""
+    """The commands that wait, by the keys that may answer them."""
 
     def __init__(self) -> None:
-        self._commands: list[Command[object]] = []  # none of them completed
+        self._last = 0  # number of a command that waited
+        self._waiting: dict[int, Command[object]] = {}  # by number, the oldest first
+        self._keys: dict[int, tuple[Key, ...]] = {}  # by number: the keys it is filed under
+        self._by_key: dict[Key, set[int]] = {}  # the same by key; none of the sets is empty
+        self._deadlines: list[tuple[float, int]] = []  # a heap, with some that were completed
+        self._started: set[int] = set()  # not polled yet
+        self._woken: set[Key] = set()  # since the last ``settle``
+
+    def __len__(self) -> int:
+        """Return how many commands wait."""
+        return len(self._waiting)
 
     @property
     def deadline(self) -> float | None:
         """The time at which the next command times out."""
-        return min((one.deadline for one in self._commands), default=None)
+        while self._deadlines and self._deadlines[0][1] not in self._waiting:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
 
     def start(self, command: Command[object]) -> bool:
         """Begin ``command``, and keep it until it is completed; return whether it is already.
@@ -146,12 +187,66 @@ class PendingCommands:
             return False
         if command.start():
             return True
-        self._commands.append(command)
+        self._last = number = self._last + 1
+        self._waiting[number] = command
+        self._started.add(number)
+        heappush(self._deadlines, (command.deadline, number))
         return False
 
+    def wake(self, key: Key) -> None:
+        """Poll the commands that wait for ``key`` at the end of this turn.
+
+        Caller: the part of the core that has changed what the key stands for, in the same turn.
+        """
+        if key in self._by_key:
+            self._woken.add(key)
+
     def settle(self, *, now: float) -> Iterator[Command[object]]:
-        """Complete the commands whose wait, or time, is over, and yield each."""
-        for command in self._commands:
-            if command.settle(now=now):
-                yield command
-        self._commands = [one for one in self._commands if one.outcome is None]
+        """Complete what can be answered now, or has timed out, and yield it, the oldest first."""
+        while due := self._take_due(now):  # once, as a rule: a command's end may wake others
+            for number in sorted(due):
+                command = self._waiting[number]
+                self._unfile(number)
+                if command.settle(now=now):
+                    del self._waiting[number]
+                    yield command
+                else:
+                    self._file(number, command.keys())
+
+    def answerable(self) -> tuple[Command[object], ...]:
+        """Return the commands that wait although they have an answer: after a turn there is none.
+
+        Cost: it polls them all.
+        """
+        return tuple(one for one in self._waiting.values() if one.answer() is not None)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert not self._started
+        assert self._waiting.keys() == self._keys.keys() <= {n for _, n in self._deadlines}
+        assert all(self._keys.values()), "nothing could wake it"
+        filed = {(key, number) for key, found in self._by_key.items() for number in found}
+        assert filed == {(key, number) for number, keys in self._keys.items() for key in keys}
+        assert not self.answerable(), "nothing woke it"
+
+    def _take_due(self, now: float) -> set[int]:
+        """Take the numbers of the commands to be polled: started, woken, or at their deadline."""
+        due, self._started = self._started, set()
+        for key in self._woken:
+            due |= self._by_key.get(key, set())
+        self._woken.clear()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            due.add(heappop(self._deadlines)[1])
+        return due & self._waiting.keys()
+
+    def _file(self, number: int, keys: tuple[Key, ...]) -> None:
+        self._keys[number] = keys
+        for key in keys:
+            self._by_key.setdefault(key, set()).add(number)
+
+    def _unfile(self, number: int) -> None:
+        for key in self._keys.pop(number, ()):
+            numbers = self._by_key[key]
+            numbers.discard(number)
+            if not numbers:
+                del self._by_key[key]

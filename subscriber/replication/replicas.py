@@ -47,6 +47,7 @@ from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ...topics.wire.messages.readers import Cancel, Position
 from ..fetch.fetcher import InvalidationFence
+from ..protocol.commands import Wake
 from ..protocol.effects import Change, Connection, Effect, Send
 from ..store.change_feed import ChangeFeed
 from ..store.resident_set import NoRoom, ResidentSet
@@ -145,8 +146,10 @@ class TopicReplicas:
         session: HubSession,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
+        wake: Wake,
     ) -> None:
         self._turn = turn
+        self._wake = wake  # who waits for a topic
         self.view = resident_set.view
         self.budget = resident_set.budget
         self.resident_set = resident_set
@@ -360,6 +363,7 @@ class TopicReplicas:
         self._stop(replica.current)
         self.resident_set.discard(topic)
         self.change_feed.discard(topic)
+        self._wake(topic)
         if topic == NAMESPACE:
             for other in self._topics:
                 self.update_access(other)
@@ -392,7 +396,9 @@ class TopicReplicas:
         else:
             self._apply_delta(delta, held, live=True)
             held = self.view.topics.get(topic, held)
-        if not held.advance((delta.epoch, delta.to_version)):
+        if held.advance((delta.epoch, delta.to_version)):
+            self._wake(topic)
+        else:
             self.update_access(topic)
 
     def on_chunk(self, chunk: Chunk) -> None:
@@ -525,6 +531,7 @@ class TopicReplicas:
 
     def update_access(self, topic: int) -> None:
         """Open ``topic`` to readers, or close it, by its position and its read floor."""
+        self._wake(topic)
         if self.is_current(topic):
             self.view.open(topic, self._topics[topic].position)
         else:

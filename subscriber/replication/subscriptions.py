@@ -30,6 +30,7 @@ from ...topics.wire.messages.connection import Refused, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from ...topics.wire.messages.readers import DENIED, Joined, Position, Status, TopicState
 from ...topics.wire.refusal import Refusal
+from ..protocol.commands import Wake
 from ..protocol.effects import Connection, Effect, Send
 from ..protocol.status import AuditCounts
 from .hub_session import HubSession, Welcomed
@@ -55,6 +56,7 @@ class Subscriptions:
         replicas: TopicReplicas,
         lineage: Lineage,
         audit_counts: AuditCounts,
+        wake: Wake,
         automatic: bool = False,
     ) -> None:
         """``automatic``: begin with the namespace alone; else with all that fits, in full."""
@@ -69,6 +71,7 @@ class Subscriptions:
         self.catalog_address = ""  # empty: not known yet
         self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
         self._turn = turn
+        self._wake = wake  # who waits for a topic
         self._view = replicas.view
         self._session = session
         self._lineage = lineage
@@ -127,7 +130,7 @@ class Subscriptions:
         for topic in topics:
             error = self.misnamed(topic, level)
             if error is not None:
-                self._failures[topic] = error
+                self._fail((topic,), error)
                 return
         if level == MINIMAL:
             self._join_minimal(topics)
@@ -243,6 +246,7 @@ class Subscriptions:
             self._admit([states[t] for t in topics if self.replicas.target_level(t) != FULL])
         if self.planned is None:
             self.planned = frozenset(self.replicas.topics)
+            self._wake(NAMESPACE)
         surplus = [topic for topic in states if topic not in self.replicas]
         self._registered, self._subscribed, self.has_work = True, False, True
         if surplus:
@@ -302,7 +306,7 @@ class Subscriptions:
         self.has_work = False
         for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)
-            self._failures[topic] = self._over((topic,), needed_bytes)
+            self._fail((topic,), self._over((topic,), needed_bytes))
             self.outgrown.append(topic)
             self.evictions += 1
             if topic != NAMESPACE:
@@ -326,6 +330,11 @@ class Subscriptions:
         of = (one for one in self.planned if one in replicas and not replicas.is_current(one))
         self._late = next(of, None)
         return self._late is None
+
+    @property
+    def awaited(self) -> tuple[int, ...]:
+        """The topics that ``ready`` looks at next, which has just been false."""
+        return (NAMESPACE,) if self._late is None else (NAMESPACE, self._late)
 
     def below(self, positions: Mapping[int, tuple[int, int]]) -> list[int]:
         """Return the topics in which the hub is below ``positions``, as of its last heartbeat."""
@@ -357,7 +366,7 @@ class Subscriptions:
             return  # it was dropped since
         if state.answer == DENIED:
             self.drop(state.topic)
-            self._failures[state.topic] = _denied(state.topic, "minimal")
+            self._fail((state.topic,), _denied(state.topic, "minimal"))
         elif confirmed and self.accepts(joined.epoch, joined.start):  # else it catches up, in time
             self.replicas.set_position(state.topic, (joined.epoch, state.version))
 
@@ -387,7 +396,7 @@ class Subscriptions:
         needed_bytes = MINIMAL_BYTES * len(new)
         room = budget.free_bytes + sum(budget.committed((topic, FULL)) for topic in new)
         if new and room < needed_bytes:
-            self._failures.update(dict.fromkeys(new, self._over(new, needed_bytes)))
+            self._fail(new, self._over(new, needed_bytes))
             return
         for topic in sorted(topics, key=replicas.level, reverse=True):  # the first make room
             self._raising.pop(topic, None)
@@ -406,15 +415,21 @@ class Subscriptions:
         for topic in topics:
             self._raising.pop(topic, None)
         for topic in denied:
-            self._failures[topic] = _denied(topic, "full")
+            self._fail((topic,), _denied(topic, "full"))
         if denied or not topics:
             return
         if not self._makes_room((topics[0], FULL), needed_bytes):
-            self._failures.update(dict.fromkeys(topics, self._over(topics, needed_bytes)))
+            self._fail(topics, self._over(topics, needed_bytes))
             self.outgrown += topics
             return
         for state in states:
             self.replicas.admit(state.topic, state.full_bytes)
+
+    def _fail(self, topics: Sequence[int], error: TopicastError) -> None:
+        """Note why a join of ``topics`` has failed."""
+        for topic in topics:
+            self._failures[topic] = error
+            self._wake(topic)
 
     def _makes_room(self, topic_level: TopicLevel, needed_bytes: int) -> bool:
         """Evict pulled tables for topics that are to be held; none if that would not be enough."""

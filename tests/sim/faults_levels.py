@@ -15,6 +15,7 @@ from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_
 from topicast.subscriber.client.subscriber import Reader
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, confirmed_claims
 from topicast.subscriber.placement.planner import Plan, Planner
+from topicast.subscriber.protocol.commands import Key, PendingCommands
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.subscriptions import Subscriptions
 from topicast.subscriber.store.change_feed import ChangeFeed
@@ -214,6 +215,18 @@ class AnswersBelowTheFloor(View):
         super().close(topic, floor=floor and (floor[0], 0))
 
 
+class WakesNobodyForTopics(PendingCommands):
+    def wake(self, key: Key) -> None:
+        if not isinstance(key, int):
+            super().wake(key)
+
+
+class WakesNobodyForReplies(PendingCommands):
+    def wake(self, key: Key) -> None:
+        if isinstance(key, int):
+            super().wake(key)
+
+
 class ConfirmsEverything(ReadView):
     def confirm(self) -> None:
         """Do nothing."""
@@ -270,6 +283,9 @@ FAULTS = (
         BY_SEED,
         (OpensMinimalAtOnce,),
     ),
+    # what commands wait for
+    Fault("a topic that changes wakes who waits for it", "late_pull", (WakesNobodyForTopics,)),
+    Fault("a reply wakes who waits for it", "late_pull_behind_a_stub", (WakesNobodyForReplies,)),
     # what watchers are notified of
     Fault(
         "a lost stub is reported by the catch-up", "notified_after_a_gap", (SilentAboutCatchUps,)

@@ -178,6 +178,8 @@ class Run:
         def stepped(member: Core) -> None:
             versions.stepped(member)
             self.trouble.stepped(process)
+            if asleep := member.answerable():
+                raise Violation(f"{len(asleep)} commands have an answer, and nothing woke them")
 
         process.answered = answered
         process.began_anew.append(versions.begun_anew)

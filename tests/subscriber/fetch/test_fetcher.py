@@ -86,6 +86,7 @@ class Machine:
             send=lambda message: self._turn.add(Send(Connection.PULLS, message)),
             tables=self._tables,
             fence=InvalidationFence(lambda _: 0),
+            wake=lambda _: None,
             name=name,
         )
         self.check, self.refusal = self.fetcher.check, self.fetcher.refusal

@@ -77,9 +77,10 @@ def test_start_follows_the_smallest_topics_that_fit_and_pulls_the_rest() -> None
     assert len(shopping.messages(CatchUp)) == 1, "none is requested in vain"
 
 
-def test_namespace_that_does_not_fit_fails_the_start() -> None:
+@pytest.mark.parametrize("after_s", [0, 1], ids=["it waits for the hub", "the hub has answered"])
+def test_namespace_that_does_not_fit_fails_the_start(after_s: float) -> None:
     shopping = late(budget_bytes=sizes()[NAMESPACE] - 1, start=False)
-    shopping.pass_time(1)
+    shopping.pass_time(after_s)
     with pytest.raises(OverBudget) as caught:
         shopping.call(lambda catalog: catalog.databases())
     assert caught.value.needed_bytes == sizes()[NAMESPACE]
