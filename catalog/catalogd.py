@@ -397,7 +397,7 @@ class Catalogd:
                 self._drive(hub, fact, now=now, now_us=now_us)
 
     def _send_chunks(self) -> None:
-        """Send chunks to hubs that catch up, one to each of them in turn, for CHUNKS_S."""
+        """Send chunks to hubs that catch up, a chunk to each hub in turn, for CHUNKS_S."""
         until = self._clock() + CHUNKS_S
         while any(hub.publisher.sending for hub in self._hubs):
             hub = self._chunks_to[0]

@@ -39,7 +39,7 @@ EXIT_CODES: Final = "Exit codes: 0 ended by a signal, 1 failed, 2 wrong use."
 YOUNG: Final = 350  # new objects until the collector visits them; three times as many at once
 OLD_PASSES: Final = 7000  # until a collection of old objects: 7 million new objects that live on
 OLD: Final = 2  # the oldest generation
-ALL_EVERY: Final = 100  # old passes, until one over everything
+ALL_EVERY: Final = 100  # old passes, until a pass over everything
 SWITCH_S: Final = 0.0001  # at most, until the loop interrupts what another thread computes
 
 PAGES_FLAGS: Final = {

@@ -8,7 +8,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name, and imports one to run it; click's own ``--help`` imports all."""
+    """Knows its commands by name, imports a command to run it; click's ``--help`` imports all."""
 
     def __init__(self, *args: Any, places: Mapping[str, str], **more: Any) -> None:
         """``places``: by a command's name its module in ``cli`` and its function there."""

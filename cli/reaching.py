@@ -99,7 +99,7 @@ def is_mute(address: Address, *, limit_s: float = LOOK_S) -> bool | None:
 
 
 def stranger(address: Address, *, limit_s: float = LOOK_S) -> str:
-    """Return what is wrong with what listens, by its greeting; empty if it may be one of ours."""
+    """Return what is wrong with a listener, by its greeting; empty if it may be our daemon."""
     try:
         received = _said(address, GREETING, limit_s=limit_s / 2)
         web = b"" if received else _said(address, ASK_PAGE, limit_s=limit_s / 2)

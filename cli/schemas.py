@@ -127,7 +127,7 @@ def _union(several: Sequence[Schema]) -> Schema:
 
 
 def _text(value: object, depth: int) -> str:
-    """Return JSON in which what fits a line is on one."""
+    """Return JSON in which a value that fits a line is on one line."""
     line = json.dumps(value, ensure_ascii=False)
     inner, end = " " * (depth + 1), " " * depth
     if len(line) + depth <= WIDTH or not isinstance(value, dict | list):

@@ -2,7 +2,7 @@
 
     [catalogd]              the flags of a daemon; [statestored] likewise
     [topicast]              SHARED flags, of each command that has them
-    [topicast.drivers]      one command; [topicast.pipeline.audit] one of a group
+    [topicast.drivers]      one command; [topicast.pipeline.audit] a command of a group
 
 command line > environment > file > default. The section of the command that runs is checked before
 it does anything: a flag that does not exist, or a value that it does not take, is an error.

@@ -32,8 +32,8 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Start Spark under the application name ``name``, and stop it at the end.
 
-    With a metastore it is attached; without one it has no table that a change could concern, and
-    its agent would only warn of that.
+    With a metastore it is attached; without a metastore it has no table that a change could
+    concern, and its agent would only warn of that.
 
     Args:
         name: As Spark's pages show it.

@@ -1,4 +1,4 @@
-"""Heartbeats: when a hub sends the next one, and what it says."""
+"""Heartbeats: when a hub sends the next heartbeat, and what it says."""
 
 from math import inf
 from typing import Final
@@ -8,7 +8,7 @@ from ..topics.wire.messages.data import Heartbeat
 from .content.ingest import Ingest
 
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
-MEMBER_S: Final = 0.001  # added for each member to the longest pause before one: each handles all
+MEMBER_S: Final = 0.001  # of the longest pause, for each member: each handles all
 SIZES_EVERY: Final = 20  # heartbeats
 _SUBSCRIBED: Final = b"\1" + HEARTBEAT_PREFIX
 
@@ -51,10 +51,11 @@ class Heartbeats:
 class HeartbeatTimer:
     """When the next heartbeat is due: each period, and soon after a new subscription.
 
-    A new reader needs a heartbeat before it joins anything; many that come at once share one. While
-    readers go on coming, as after a restart of the hub, each heartbeat that is brought forward has
-    a pause before it of twice the last pause, up to SOON_S and MEMBER_S for each member, and at
-    most the period: every reader handles all. Of few members each waits little more than SOON_S.
+    A new reader needs a heartbeat before it joins anything; readers that come at once share it.
+    While readers go on coming, as after a restart of the hub, each heartbeat that is brought
+    forward has a pause before it of twice the last pause, up to SOON_S and MEMBER_S for each
+    member, and at most the period: every reader handles all. Of few members each waits little more
+    than SOON_S.
     """
 
     def __init__(self, period_s: float) -> None:

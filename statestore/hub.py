@@ -207,7 +207,7 @@ class Hub:
         return frames
 
     def ignores(self, frame: bytes, policy: Policy | None) -> bool:
-        """Return whether a Subscription would change nothing: one to a topic at full."""
+        """Return whether the Subscription changes nothing here, because it is to topics at full."""
         return policy is None and is_to_full(frame)
 
     def prefixes_for(self, public: str, subscribed: bytes) -> tuple[bytes, ...]:
@@ -244,7 +244,7 @@ class Hub:
     def status_in_slices(self) -> Iterator[HubStatus | None]:
         """Yield None after each slice of a picture, and the picture at last.
 
-        Its totals and its rows agree, and its topics are of one start of catalogd: if another one
+        Its totals and its rows agree, and its topics are of one start of catalogd: if another start
         is announced meanwhile, it begins anew.
         """
         ingest, membership = self.ingest, self._membership

@@ -20,7 +20,7 @@ from .replies import Replies
 
 
 class Publishers:
-    """The catalogds of one hub. ``ingest`` files what the one that leads sends."""
+    """The catalogds of one hub. ``ingest`` files what the catalogd that leads sends."""
 
     def __init__(
         self, membership: Membership, ingest: Ingest, *, turn: Turn[Effect], replies: Replies
@@ -62,7 +62,7 @@ class Publishers:
             self._membership.mark_alive(leader, at=delta_at)
 
     def send(self, message: ToPublisher) -> None:
-        """Send a message to the catalogd that leads; without one it is dropped."""
+        """Send a message to the catalogd that leads; if none leads, drop the message."""
         if isinstance(message, Refused):
             self._replies.count(message)
         control = isinstance(message, Filed)  # the others are about streams

@@ -119,8 +119,8 @@ def parse_addresses(
     """Return the addresses of a comma list, in its order: ``tcp://a:24000,tcp://[::1]:24000``.
 
     Raises:
-        ConfigError: the list is empty, or one of it has another scheme, no host, no port or more.
-            It names the one address that is wrong.
+        ConfigError: the list is empty, or an address has another scheme, no host, no port or
+            more. The error names the address that is wrong.
     """
     if not text.strip():
         raise ConfigError(

@@ -13,7 +13,7 @@ entry of it that has a lower version.
 Invariant: both orders ascend by version, so that what changed since a version is at the ends of
 the dicts, and dropping a table replaces one group: what remains is to free its entries, 2 to 10 ms
 for a million partitions (tests/bench/bench_topic.py). Dicts keep that order by themselves: moving a
-key to the end of one takes 1 µs, of a SortedDict by version 9 µs.
+key to the end of a dict takes 1 µs, of a SortedDict by version 9 µs.
 """
 
 from collections import deque
@@ -293,7 +293,7 @@ class Topic:
         return sum(group.held_bytes for name, group in self._groups.items() if sees(name))
 
     def file(self, entries: Iterable[Entry]) -> None:
-        """File ``entries``, sorted by version; an entry older than the held one is ignored.
+        """File ``entries``, sorted by version; an entry older than the held entry is ignored.
 
         Nothing may be filed below what was filed before it, unless it is held already: the
         orders are by version. Tombstones at or below the floor delete and leave no trace.

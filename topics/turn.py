@@ -21,7 +21,7 @@ from .wire.messages.publishers import Filed
 from .wire.messages.readers import CatchUp, Drop, Join, Joined, Status
 
 STEPS_MAX: Final = 256  # some minutes of a core that is not busy, in 50 KB
-TOPICS_MAX: Final = 16  # of a step; one of more topics counts as one of all
+TOPICS_MAX: Final = 16  # of a step; a step of more topics counts as a step of all
 SHOWN_MAX: Final = 64  # steps in one record of a log: 3 KB
 QUIET: Final = (Heartbeat, KeepAlive)  # they come all the time, and as a rule change nothing
 

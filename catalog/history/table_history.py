@@ -138,7 +138,7 @@ class Bound:
         return f"the transactions of topic {self.topic}"
 
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
-        """Return the version of the last of them; at least one is among them, if there is any.
+        """Return the version of the last of these transactions; the first counts, however large.
 
         Raises:
             HistoryGone: the history begins later, or is of another epoch.

@@ -5,7 +5,7 @@
 
 A metastore that hangs accepts connections and requests, and never answers. A long read looks the
 same from its own connection, so a short call on another connection distinguishes the two.
-All connections lead to one address. Behind two of them may be two metastores, or one and its copy
+All connections lead to one address. Behind two may be two metastores, or a metastore and its copy
 that lags; only the connection of polls is checked, so the others must not be elsewhere.
 """
 

@@ -40,7 +40,7 @@ class RawEvent:
     """One notification as the metastore sent it; its id alone does not identify it.
 
     ``digest``: 16 bytes that differ between events of one id. ``size``: the characters that were
-    sent as its message. ``catalog``: empty if it is the one
+    sent as its message. ``catalog``: empty if it is the catalog
     that is followed; the log has the events of all. ``at_s``: when, by the metastore's clock, in
     seconds since 1970; nothing that follows events depends on it.
     """

@@ -149,7 +149,7 @@ class Namespace:
         Args:
             databases: By name, the Thrift struct; None drops it with all its tables.
             tables: By (db, table), the type; None drops it.
-            renewed: Those of ``tables`` that are another incarnation than the one known.
+            renewed: Those of ``tables`` that are another incarnation than the known table.
             source: SOURCE_* of the wire.
 
         Caller: the listing of names for what it has found, the materializer for what was read.

@@ -45,7 +45,7 @@ from .group_leaves import GroupLeaves
 from .versions import VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
-SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one, col
+SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one column, col
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
 

@@ -42,7 +42,7 @@ from ..metastore.port import (
 from .held import Difference, Held, Name
 from .progress import Progress
 
-CALLS_PER_S_DEFAULT: Final = 3.0  # a table's struct is a hundredth of one
+CALLS_PER_S_DEFAULT: Final = 3.0  # a table's struct is a hundredth of a call
 NAMES_S: Final = 30.0  # between two listings of names, where the calls suffice
 ROUND_S: Final = 60.0  # between the beginnings of two rounds over all objects
 RETRY_S: Final = 1.0  # after a call that failed

@@ -1,4 +1,4 @@
-"""Leases: which client may change a table in the metastore, one at a time, as pipelines agree.
+"""Leases: which client alone may change a table in the metastore, as pipelines agree.
 
     free ──Lease──▶ held ──lease over──▶ lapsed ──Lease of another holder──▶ held by that
       ▲───ended──────┘ ▲────────renewed────┘

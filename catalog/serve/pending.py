@@ -250,7 +250,7 @@ class FairQueue(Generic[ItemT]):
         return any(map(may, self._queues))
 
     def take(self, may: Callable[[bytes], bool] = lambda _peer: True) -> tuple[bytes, ItemT] | None:
-        """Remove and return the next item of the next peer that ``may`` have one; None if none."""
+        """Remove and return the next item of the next peer that ``may`` have it, or None."""
         for peer, queue in self._queues.items():
             if may(peer):
                 _, item = queue.popitem(last=False)

@@ -346,7 +346,7 @@ class Selection:
     """The entries in the order of their keys, without those that the client holds as they are.
 
     ``matches`` None: every partition is selected. ``unsure``: not all blocks among ``entries``
-    hold one that is; those in ``held`` are sent even so, for the client has an older one.
+    hold a selected partition; blocks in ``held`` are sent even so: the client's block is older.
     ``entries`` may be without their values: these are read from ``topic`` a part at a time.
     """
 

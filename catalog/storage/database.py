@@ -147,7 +147,7 @@ def connect(path: Path, *, num_topics: int, epoch: int) -> sqlite3.Connection:
     """Open the store's file; a missing file is created with ``num_topics`` and ``epoch``.
 
     Raises:
-        StoreError: no store, a store of another ``num_topics`` or schema, or one that SQLite
+        StoreError: no store, a store of another ``num_topics`` or schema, or a file that SQLite
             cannot read. Nothing was changed.
     """
     with explained(path):

@@ -270,7 +270,7 @@ class HistoryReader:
         Those of versions up to ``after`` are left out.
 
         They are ``count`` or more, so that those of the last version are complete; they end at
-        one that is ``lost``: what was there before it is not known.
+        a change that is ``lost``: what was there before it is not known.
         """
         last = group[:-1] + b"\x01"
         of_group = "FROM images WHERE topic = ? AND key >= ? AND key < ?"
@@ -347,7 +347,7 @@ class HistoryReader:
     def recent(self, since_us: int, pattern: str) -> Iterator[LogRow]:
         """Yield the lines since then, the newest first, of objects that ``pattern`` names.
 
-        All orders are among them: one for a database may have caused what a table shows.
+        All orders are among them: an order for a database may have caused what a table shows.
 
         Cost: a scan of the log; the interpreter's lock is free meanwhile.
         """

@@ -152,8 +152,8 @@ def start(event: int | None, output: str, **where: Any) -> None:
 def skip(event: int, output: str, **where: Any) -> None:
     """Pass the events that were not read up to ID, and read again what they may concern.
 
-    It says which these are: ID alone as a rule, for those before it were read already. One that the
-    metastore cannot send is passed by itself, after it has failed for some time.
+    It says which these are: ID alone as a rule, for those before it were read already. An event
+    that the metastore cannot send is passed by itself, after it has failed for some time.
     """
     _order(output, "skip", str(event), **where)
 

@@ -179,8 +179,8 @@ def rotate(*, now: bool, keys_dir: str | None, output: str) -> None:
 
     They take it within a second, without a restart. Every driver and command that runs knows the
     next keys and goes on, and a key file that was written since the last rotation is good for this
-    one. So rotate once, bring new key files to where they are needed, then rotate again. A hub on
-    another host has its own folder: rotate its key there.
+    rotation only. So rotate once, bring new key files to where they are needed, then rotate
+    again. A hub on another host has its own folder: rotate its key there.
 
     With --now both keys of each daemon are replaced, and every client with a key file elsewhere
     needs a new key: 'revoke' and 'add' make it.

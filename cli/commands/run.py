@@ -71,7 +71,7 @@ def _look(statestores: str) -> None:
     from ..reaching import nobody
 
     with suppress(ConfigError):  # the driver says so
-        is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # else Spark may name one
+        is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # Spark may, too
         key = find_credential(DRIVER, environ=os.environ) if is_named else None
         if problem := nobody(parse_addresses(statestores, setting="statestores"), key):
             click.echo(f"topicast: {problem}; until one does, this is plain Spark", err=True)

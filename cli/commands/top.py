@@ -53,7 +53,7 @@ def top(*, once: bool, statestores: str, output: str) -> int:
         found = activity(before, now, log.read(now))
         if not printed.is_json:
             clear()
-        height = shutil.get_terminal_size().lines - 1  # one is the cursor's
+        height = shutil.get_terminal_size().lines - 1  # the last line is the cursor's
         _show(found, now, printed, height=height, stream=True)
         before = now
 

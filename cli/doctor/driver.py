@@ -29,7 +29,7 @@ BY_RUN: Final = (
     "topicast run -- COMMAND"
 )
 
-# Any Python may run it, one without Topicast as well.
+# Any Python may run it, also a Python without Topicast.
 PROBE: Final = """\
 import json, platform, sys
 facts = {{"python": platform.python_version(), "executable": sys.executable}}

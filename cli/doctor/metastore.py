@@ -153,7 +153,7 @@ class MetastoreChecks:
 
 
 def judged(found: Mapping[str, str | None]) -> Answer:
-    """Return what the metastore's settings mean for events; None: it does not say one.
+    """Return what the metastore's settings mean for events; None: it does not say.
 
     ``found``: by the names of EVENT_SETTINGS; empty: not set.
     """

@@ -34,7 +34,7 @@ from .metastore import MetastoreChecks
 from .servers import Servers, admitted
 
 PORTS_S: Final = 30.0  # several addresses, each of which may not answer
-HEARTBEAT_S: Final = 70.0  # a hub may be set to send one each minute
+HEARTBEAT_S: Final = 70.0  # a hub may be set to send a heartbeat each minute
 CATALOG_LIBRARIES: Final = ("prometheus_client", "tornado", "hmsclient", "thrift")
 HUB_LIBRARIES: Final = ("prometheus_client", "tornado")
 

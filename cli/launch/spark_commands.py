@@ -40,7 +40,7 @@ def is_daemon(command: Sequence[str]) -> bool:
 def application_at(command: Sequence[str]) -> int:
     """Return which word of a spark-submit is the application: the first that is not an option.
 
-    Without one it is the number of the words.
+    Without an application it is the number of the words.
     """
     at = 1
     while at < len(command) and command[at].startswith("-"):

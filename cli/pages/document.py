@@ -110,7 +110,7 @@ def document(
         verdict: The daemon's verdict, which stands above everything else.
         more: The titles of the daemon's pages, by the first part of their path.
         head: The daemon, its start and its time, as HTML.
-        nav: Addresses of the daemon's pages, by their titles; this one's is empty.
+        nav: Addresses of the daemon's pages, by their titles; this page's is empty.
         peers: Addresses of the front pages of other daemons, by what they are called.
         foot: What stands below, which is HTML.
         refresh_s: After which it is loaded again; 0: it is not.

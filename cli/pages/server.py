@@ -189,7 +189,7 @@ def _listening(address: Address) -> socket.socket:
 
 
 class _Lines:
-    """Lines of log that a stranger may cause: one of each kind in LOG_S."""
+    """Lines of log that a stranger may cause: a line of each kind in LOG_S."""
 
     def __init__(self) -> None:
         self._next: dict[str, float] = {}  # by kind: from when on another line is written

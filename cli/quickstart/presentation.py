@@ -17,7 +17,7 @@ CHANGES: Final = "The writer changes the catalog, and the reader, a subscriber, 
 
 
 def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool]) -> None:
-    """Run the demonstration in ``folder``, or in a temporary one.
+    """Run the demonstration in ``folder``, or in a temporary folder.
 
     Args:
         folder: Where all files are; it is kept.

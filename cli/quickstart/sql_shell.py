@@ -27,7 +27,7 @@ class SqlShell:
     def take(self, line: str, *, error: bool) -> str:
         """Return the answer with the last line of it, a row or the name of an error; else nothing.
 
-        ``error``: the line is one of standard error, which may come behind those after it.
+        ``error``: the line is of standard error, which may come behind those after it.
         """
         if error:
             found = _ERROR.match(line)

@@ -26,7 +26,7 @@ EVERY_COLUMN: Final = (("columnPruning", "false"),)  # else a row is corrupt by 
 ADVISORY: Final = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 NO_MARKER: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-LISTING_TASKS: Final = 4  # for each core; Spark makes one for each partition, which is dearer
+LISTING_TASKS: Final = 4  # for each core; Spark makes a task for each partition, which is dearer
 STRICT: Final = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 IGNORE: Final = False  # a partition that is there already
 

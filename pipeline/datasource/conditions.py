@@ -61,7 +61,7 @@ class Conditions:
 
 
 def condition_of(one: object) -> Condition | None:
-    """Return the condition that Spark's filter ``one`` is on names; None: it is not one on names.
+    """Return the condition on names that Spark's filter ``one`` is; None: it is no such condition.
 
     Filters are known by the names of their classes: Spark before 4.1 has none.
     """

@@ -148,7 +148,7 @@ class KnownFiles:
         return _read_ahead(pages, self._reads, count=ahead) if ahead else pages
 
     def next_line(self) -> tuple[int, int]:
-        """Return the numbers of the first line of the log of changes, and of the next one."""
+        """Return the number of the first line of the log of changes, and of the next to come."""
         ((first, last),) = self._inspect(ReadLogBounds()).rows
         return (first, last + 1) if last else (1, 1)
 
@@ -376,7 +376,7 @@ def _read_ahead(pages: Iterator[T], reads: Executor, *, count: int) -> Iterator[
 
 
 def _facts_of(page: FilePage) -> tuple[int, list[FileFacts]]:
-    """Return the facts of a page of at least one, and their revision."""
+    """Return the facts of a page that is not empty, and their revision."""
     found = [
         FileFacts(
             partition=one.partition,

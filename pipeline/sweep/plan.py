@@ -148,7 +148,8 @@ def note_history(
     """Note which partitions of ``table`` some lines of the log are about.
 
     ``rows``: what the history has. ``lines``: the number of the line of each version. A change of
-    the table's own properties does not change files; one without a partition may change any file.
+    the table's own properties does not change files; a change without properties and without a
+    partition may change any file.
     """
     for row in rows:
         name, _, partition = str(row["object"]).partition("/")

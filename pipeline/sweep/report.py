@@ -19,7 +19,7 @@ class FilesReport(RunReport):
     dry_run: bool = False
     tables: int = 0
     partitions: int = 0
-    listed: int = 0  # folders: one of each partition, or of a table that has no partitions
+    listed: int = 0  # folders: of each partition, or of a table that has no partitions
     continued: bool = False  # of a run that lists everything, which was interrupted
     files: int = 0
     bytes: int = 0

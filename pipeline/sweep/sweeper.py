@@ -211,7 +211,7 @@ class Sweeper:
             pass
 
     def mark(self, names: Sequence[str], plan: SweepPlan) -> None:
-        """Have catalogd mark the tables as to be listed as a whole, by this run or one after it."""
+        """Have catalogd mark the tables as to be listed as a whole, by this run or a later run."""
         for name in names:
             try:
                 if has_files(self._catalog.table(name)):
@@ -438,7 +438,7 @@ class Sweeper:
     def _locations(self, name: str, table: Table, batch: Sequence[str]) -> dict[str, str]:
         """Return where the files of partitions of ``batch`` are, without dropped partitions.
 
-        A table without partitions has one of an empty name.
+        A table without partitions has one folder, of an empty name.
         """
         if not table.partition_keys:
             return {"": table.data_location}

@@ -105,7 +105,7 @@ class Ingest:
             has_minimal: Returns whether a topic has a subscriber at level minimal.
             policies: Cut deltas for readers that see some databases only.
             clock: The turn of the hub.
-            send: Sends the publisher a message; without one it drops it.
+            send: Sends the publisher a message; without a publisher it drops it.
             memory: The limit of memory that the topics of tables keep; None: there is none.
         """
         self.memory = memory

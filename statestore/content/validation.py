@@ -24,7 +24,7 @@ from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, DriverFacts
 from ...topics.wire.refusal import Refusal, refuse
 
 AGAIN_MS: Final = 1000  # until what was refused is requested of the publisher again
-REFUSAL_EVERY_S: Final = 1.0  # one for each peer, of what names no request: garbage may flood in
+REFUSAL_EVERY_S: Final = 1.0  # to a peer, of frames that name no request: garbage may flood in
 LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
 
 _EVERYWHERE: Final = (Bye, Refused)

@@ -196,7 +196,7 @@ class Reader:
     ) -> Mapping[int, Version]:
         """Return the positions of the stale ``claims``, and the versions of their tables now.
 
-        That takes one round trip, or one for each message that they fill.
+        That takes a round trip for each message that the claims fill.
         """
         stale: dict[int, Version] = {}
         begin = 0
@@ -628,9 +628,9 @@ class Subscriber:
     def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.
 
-        With each the version at which it is now, 0 if there is none, or none that is known. One
+        Each comes with its version now, 0 if there is no table, or no known version. It takes one
         round trip, however many. It is the table's own entry that is looked at. What cannot be
-        confirmed counts as changed: a version of another epoch, or a number without one.
+        confirmed counts as changed: a version of another epoch, or a number without an epoch.
 
         Raises:
             UsageError: a name is not a table's, or a version is not a number.

@@ -200,7 +200,7 @@ class CatalogSession:
             wait.answer = answer
 
     def on_pulled(self, part: Pulled) -> None:
-        """Take a part of a reply; one of a start that is not accepted yet comes again later."""
+        """Take a part of a reply; a part of a start that is not accepted yet comes again later."""
         if self._accepts(part.epoch, part.start):
             self.fetcher.on_pulled(part)
 

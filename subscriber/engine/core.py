@@ -98,7 +98,7 @@ class Core:
         new_budget: Callable[[int, int], Budget] = Budget,
         new_planner: Callable[[int, LatencyEstimate], Planner] = Planner,
     ) -> None:
-        """Begin without a connection; the first Tick orders one.
+        """Begin without a connection; the first Tick orders a connection.
 
         Args:
             settings: What the application has set.
@@ -126,7 +126,7 @@ class Core:
         self.current_at = -inf  # seconds: as of then all that is followed was known to be current
         self._settings = settings
         self._new_id, self._new_budget, self._new_planner = new_id, new_budget, new_planner
-        self._next_id = count(1).__next__  # of requests: no late answer meets another one's id
+        self._next_id = count(1).__next__  # of requests: a late answer meets no other request's id
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that could not be decoded
         self._connection_problem = ""  # as the shell sees it

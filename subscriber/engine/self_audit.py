@@ -36,7 +36,7 @@ WHOLE_BYTES_MAX: Final = 256 << 10  # a larger table is compared by a block
 WAIT_S: Final = 10.0  # until a reply has come, and memory has its version
 LOOK_S: Final = 0.05  # between two looks whether memory has it
 TRIES_MAX: Final = 8  # tables looked at for a table that memory answers for
-LOOKED_AT_MAX: Final = 10_000  # of a topic's tables, for a random one: 0.5 ms
+LOOKED_AT_MAX: Final = 10_000  # of a topic's tables, to take a table at random: 0.5 ms
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class SelfAudit:
             self._begin()
 
     def _chance(self) -> int:
-        """Return a number below 2^32, another one each time and for each subscriber."""
+        """Return a number below 2^32, another number each time and for each subscriber."""
         self._number += 1
         return crc32(f"{self._name} {self._number}".encode())
 

@@ -3,7 +3,7 @@
     add ──▶ intent ──acknowledged──▶ open, reported again every RENEW_S
     end ──▶ written | failed | abandoned ──acknowledged──▶ removed
 
-It outlives subscribers. One at a time is attached and sends what is here; the next one continues
+It outlives subscribers. The attached subscriber sends what is here; the next subscriber continues
 where that ended. With ``probe`` it begins with a report of no writes, to learn whether catalogd
 follows the metastore that they are of. Each write has a number by which catalogd applies it once,
 however often it is reported. What begins first is reported first, for one report is in flight at a
@@ -42,7 +42,7 @@ from ...topics.wire.refusal import Refusal
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
 BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then likewise
-WRITE_CHARS_MAX: Final = 128 << 10  # of one write; one with more is reported without partitions
+WRITE_CHARS_MAX: Final = 128 << 10  # of one write; a write with more is reported without partitions
 REPORT_CHARS_MAX: Final = 192 << 10  # of a report, whose frame has at most 1 MiB
 NAME_CHARS: Final = 4  # of a name in a report, besides its own; each takes up to 4 bytes
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a report
@@ -296,7 +296,7 @@ class WriteOutbox:
     def _put(self, write: Write) -> None:
         """Queue ``write``. A write that ended in an error may have changed any partition.
 
-        One with more partitions than a report can hold is reported as a change of any of them.
+        A write of more partitions than a report can hold is reported as a change of any partition.
         """
         self.ended += write.state != INTENT
         if self.refusal:
@@ -367,7 +367,7 @@ def _chars(write: Write) -> int:
 class WriteSender:
     """Sends the reports of an outbox over one subscriber's connection, each until it is answered.
 
-    Invariant: at most one is in flight.
+    Invariant: at most one report is in flight.
     """
 
     def __init__(

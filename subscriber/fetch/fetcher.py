@@ -349,7 +349,7 @@ class Fetcher:
             self._next()
 
     def on_pulled(self, part: Pulled) -> None:
-        """Take a part of a reply; the last one ends its fetches, or has them pulled again."""
+        """Take a part of a reply; the last part ends its fetches, or has them pulled again."""
         reply = self._completed(part)
         if reply is None:
             return

@@ -4,7 +4,7 @@
     first read of a topic at none ──────────────────at once──▶ minimal
     join, drop by hand ─────────────────────────────at once──▶ that level, for good
 
-A join or drop by hand names several topics: all of them change, or none; on the wire they are one
+A join or drop by hand names several topics: all topics change, or none; on the wire they are one
 Join behind one barrier. While the application watches all changes, no topic is below minimal. The
 rules of the plan itself: planner.py.
 """

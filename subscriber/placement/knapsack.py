@@ -34,9 +34,9 @@ class Knapsack:
 
         worth == sum over full topics of (cache + rest) + what of the others' the cache can hold
 
-    Branch and bound: parts are taken by their worth per byte while there is room; where one is cut
-    by the end of the room, it is tried both with it and without it, unless not even its part would
-    make the best much better.
+    Branch and bound: parts are taken by their worth per byte while there is room; where a part is
+    cut by the end of the room, it is tried both with it and without it, unless not even its part
+    would make the best much better.
     """
 
     def __init__(self, items: Iterable[Item]) -> None:

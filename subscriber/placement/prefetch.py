@@ -3,10 +3,10 @@
     hit by a change ──pinned, or hot──▶ scheduled ──its turn──▶ pulled ──▶ kept, as any pull is
     swept: a pinned table is not held ──▶ scheduled        ──failed──▶ scheduled again, later
 
-At most OUTSTANDING_MAX pulls are under way, so that an application finds a free one. A table is
-pulled at most once per INTERVAL_S, and a hot table no more often than it is read: what changes
-all the time costs no more than its readers would pull. A hot table evicts only what is read less
-often. A pull brings what was held: the whole table, or what its last filters need.
+At most OUTSTANDING_MAX pulls are under way, so that a pull of the application can begin at once. A
+table is pulled at most once per INTERVAL_S, and a hot table no more often than it is read: what
+changes all the time costs no more than its readers would pull. A hot table evicts only what is read
+less often. A pull brings what was held: the whole table, or what its last filters need.
 """
 
 from collections import deque

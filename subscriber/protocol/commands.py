@@ -29,7 +29,7 @@ Key: TypeAlias = Hashable
 
 A number: the topic with it. Its content, its position or its level has changed, or a join of it has
 failed. Of the namespace also: the topics of the start were chosen, or it cannot be held.
-Any other object: the reply to what it has requested, or an error instead of one.
+Any other object: the reply to what it has requested, or an error instead of the reply.
 """
 
 Wake: TypeAlias = Callable[[Key], None]

@@ -47,7 +47,7 @@ from ..protocol.effects import (
 
 HEARTBEATS_MISSED: Final = 4
 HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
-HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
+HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues a Hello until the hub is back
 NO_START_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
 BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; later it is lost, or the hub is busy
 BARRIER_AGAIN_S_MAX: Final = 8.0
@@ -74,7 +74,7 @@ class _Fence(Enum):
     """Whether deltas of a subscription are sure to come."""
 
     NEW = "NEW"  # it waits for the next barrier,
-    PENDING = "PENDING"  # or for the one under way
+    PENDING = "PENDING"  # or for the barrier that is under way
     CONFIRMED = "CONFIRMED"  # a barrier that was subscribed to after it has arrived
 
 

@@ -6,7 +6,7 @@
 Each start of catalogd has an id; a store restored from an old copy is recognised by it. So
 nothing of a start is accepted before catalogd has compared it with what is held here; until then
 what was accepted before is served. A subscriber that holds nothing has nothing to compare, but even
-then it accepts no start of the same epoch or a lower one before catalogd has confirmed it.
+then it accepts no start of the same epoch or a lower epoch before catalogd has confirmed it.
 """
 
 from collections import deque

@@ -84,7 +84,7 @@ class TopicReplica:
         return self.current.epoch, self.current.version
 
     def followers(self) -> Iterator[Follower]:
-        """Yield the current follower, and the coming one if there is any."""
+        """Yield the current follower, and the coming follower if there is any."""
         yield self.current
         if self.coming is not None:
             yield self.coming
@@ -156,7 +156,7 @@ class TopicReplicas:
         self._policy = resident_set.policy
         self.change_feed = ChangeFeed()
         self.fence = InvalidationFence(self.view.topic_of)
-        self.catch_ups = 0  # requests for one since the start
+        self.catch_ups = 0  # requests for a catch-up since the start
         self.over: OverBudget | None = None  # why the namespace could not be held
         self._evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
         self._changed = False  # topic levels came or went since ``take_changed``

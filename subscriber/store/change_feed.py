@@ -220,7 +220,7 @@ def _stubbed(entries: Iterable[Entry], *, since: int = 0) -> Iterable[_Kind]:
     """Return a change of each table of ``entries``; of its own entry the kind, if it is there.
 
     ``since``: the version after which files may differ; of a catch-up, whose chunk names only the
-    newest entry of a table, every one.
+    newest entry of a table, every version.
     """
     kinds: dict[bytes, tuple[ChangeKind, bool]] = {}
     for entry in entries:

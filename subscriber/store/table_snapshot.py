@@ -3,7 +3,7 @@
     rows ── leaf ── row, row, …          a block covers every name from its key to the next
          └─ leaf ── row, …
 
-A change makes another snapshot; a reader keeps that with which it began. Replacing one of n rows
+A change makes another snapshot; a reader keeps that with which it began. Replacing a row of n
 copies one leaf and the root, about 2 × sqrt(n) pointers, and shares all else with what readers
 hold. Only what was decoded is remembered in a snapshot.
 
@@ -190,7 +190,7 @@ class TableSnapshot:
             return 0
         own, head = self._head
         table = head.table
-        both = {table.columns, table.metastore_columns}  # one, unless Spark has columns of its own
+        both = {table.columns, table.metastore_columns}  # Spark may have its own
         columns_bytes = HEAD_BYTES + COLUMN_BYTES * sum(map(len, both))
         return max(columns_bytes, 2 * document_bytes(value_of(own)))  # the struct, and its texts
 
@@ -426,7 +426,7 @@ def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
 
 
 def _merged(leaf: list[Leaf], news: list[Entry]) -> list[Leaf]:
-    """Return the leaves that replace ``leaf`` (one, or none yet) once ``news`` are in."""
+    """Return the leaves that replace ``leaf`` (one leaf, or none yet) once ``news`` are in."""
     news.sort(key=_key)
     if not leaf:
         return _cut([entry[:] for entry in news if entry.kind != TOMBSTONE])

@@ -56,7 +56,7 @@ NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the missing name: at most 20 
 NEAR_DBS_MAX: Final = 2000
 NEAR_TABLES_MAX: Final = 3  # named like a database that there is not
 HEADS_MAX: Final = 1024  # slots for decoded tables, kept in addition to the budget,
-SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
+SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes several slots,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
 Position = tuple[int, int]  # epoch, version

@@ -18,7 +18,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _PID: Final = r"\.([1-9]\d{0,9})"
 _UNFINISHED: Final = re.compile(rf"\.(?:.+\.key|clients|clients\.for){_PID}")
-ROOT: Final = 0  # a file of root's is as safe as one of our own
+ROOT: Final = 0  # a file of root's is as safe as our own file
 
 
 def secret_fault(found: os.stat_result, path: Path, *, user: int) -> str:

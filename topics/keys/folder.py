@@ -183,8 +183,8 @@ class KeysFolder:
         It has the next pair from now on, and another next pair is drawn: a client that knew both
         public keys before can connect at any moment of it, and receives the new next key.
         ``at_once``: both pairs are replaced, because they are known to others; a client elsewhere
-        needs a new key file. A daemon that has no next pair yet gets one, and keeps its own until
-        the next time.
+        needs a new key file. A daemon that has no next pair yet gets a pair, and keeps its own
+        until the next time.
 
         A rotation that was cut off at any point leaves keys that work, and the next rotation, or a
         start of catalogd, completes it.

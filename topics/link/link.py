@@ -72,7 +72,7 @@ class ReceivedFrame(NamedTuple):
     From a PUBLISHER it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
     (once for each reader), ``b"\\x00"`` and the prefix when its last reader is gone; where readers
     are limited, when any reader of it is gone. ``public``: the key that the connection of a bound
-    socket has proved to have; empty of a connected one, and at the end of a subscription.
+    socket has proved to have; empty of a connected socket, and at the end of a subscription.
     """
 
     name: str
@@ -99,7 +99,7 @@ class LinkCounts:
     sent: int = 0
     refused: int = 0  # not sent: the peer is unknown, gone or full
     dropped: int = 0  # not delivered: another shape than the socket's
-    # Handshakes at a bound socket that failed: no key, or one not admitted.
+    # Handshakes at a bound socket that failed: no key, or a key that is not admitted.
     handshakes_failed: int = 0
     # When the last of them was refused, in monotonic seconds: a broken connection was not.
     handshake_failed_at: float | None = None
@@ -359,7 +359,7 @@ class Link:
             self._put(port, frame, NO_PEER)
 
     def wake(self) -> None:
-        """Make ``poll`` return, the one under way or the next; from any thread, at any time."""
+        """Make the present ``poll`` return, or else the next; from any thread, at any time."""
         self._check_process()
         try:
             self._waker.send(b"\0")

@@ -59,8 +59,8 @@ class SocketRole(Enum):
     """What a socket is for; each role has one type and one set of options."""
 
     PUBLISHER = zmq.XPUB
-    # Not SUB: libzmq 4.3.5 drops a subscription that begins with byte 1, as ours do, by adding one
-    # for what follows that byte; XSUB takes as bytes what begins and what ends.
+    # Not SUB: libzmq 4.3.5 drops a subscription that begins with byte 1, as ours do, by adding
+    # a subscription for what follows that byte; XSUB takes as bytes what begins and what ends.
     SUBSCRIBER = zmq.XSUB
     ROUTER = zmq.ROUTER
     DEALER = zmq.DEALER

@@ -304,7 +304,7 @@ def _escaped(value: str) -> str:
 
 
 def _joined(ranges: list[KeyRange]) -> tuple[KeyRange, ...]:
-    """Return ``ranges`` sorted, with those that overlap made one."""
+    """Return ``ranges`` sorted; ranges that overlap become one range."""
     found: list[KeyRange] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:

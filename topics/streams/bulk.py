@@ -135,7 +135,7 @@ class Sender:
         self._waiting.pop(peer, None)
 
     def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
-        """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
+        """Return about ``bytes_max`` bytes of parts; peers take turns, part by part.
 
         A peer's streams take turns, too: with many streams it gets no more than with one stream.
         Caller: the hub, a publisher or the pull server, at the end of a turn.
@@ -282,7 +282,7 @@ def _chunks_of(
 def _numbered(
     pieces: Iterable[tuple[Sequence[Entry], bool]], make: Callable[..., Chunk], *, snapshot: bool
 ) -> Iterator[Chunk]:
-    """Yield a chunk of ``make`` for each of ``pieces``; ``snapshot``: the first begins one."""
+    """Yield a chunk of ``make`` for each of ``pieces``; the first may begin a ``snapshot``."""
     for sequence, (piece, last) in enumerate(pieces):
         token = piece[-1] if piece else None
         yield make(

@@ -211,7 +211,7 @@ def row_bytes(entry: Entry) -> int:
 
 
 def fitting(some: Iterable[T], size_of: Callable[[T], int], *, bytes_max: int) -> list[T]:
-    """Return the first of ``some``, as many as take ``bytes_max`` together; one if there is any."""
+    """Return the first of ``some``, which take ``bytes_max`` together; at least the first item."""
     found: list[T] = []
     for one in some:
         bytes_max -= size_of(one)

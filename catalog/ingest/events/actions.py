@@ -19,7 +19,7 @@ inside, objects as ``{"field id": {"type": value}}``.
 | DROP INDEX | the table of the index, which is gone |
 
 An altered table or partition counts as written, unless the event proves that it was described:
-for a write without statistics Hive sends the same object again, or one with another time.
+for a write without statistics Hive sends the same object again, or the object with another time.
 """
 
 import base64

@@ -19,7 +19,7 @@ from ...metastore.port import RawEvent
 from ...model.window_state import KNOWN_MAX, KnownEvent
 
 IDENTIFY_EVENTS_MAX: Final = 4 * KNOWN_MAX  # read to find them: an id may have several events
-FEWER: Final = 4  # of so many events that were asked for in vain, one is asked for next time
+FEWER: Final = 4  # the next request is for a quarter of the events that were asked for in vain
 TABLES_MAX: Final = 64  # compared: one or two calls, and an answer that chance does not decide
 
 Creations = Mapping[TableId, int | None]
@@ -115,7 +115,7 @@ def _by_id(events: Iterable[KnownEvent]) -> dict[int, set[bytes]]:
 def compare_tables(known: Creations, found: Creations, *, same_uuid: bool = False) -> Finding:
     """Return whether tables show another metastore; it is the same if none are known.
 
-    ``known`` and ``found``: by table, its creation time. A table without one on either side is no
+    ``known`` and ``found``: by table, its creation time. A table whose time either side lacks is no
     evidence: others may have tables of that name. ``same_uuid`` decides if no table does.
     """
     gone = object()  # unlike any time

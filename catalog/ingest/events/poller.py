@@ -285,7 +285,7 @@ class Poller:
     def poll_now(self, *, check: bool = False) -> None:
         """Make a poll due now, because a request waits for it, unless the metastore fails.
 
-        ``check``: one that looks, too, whether events are recorded, unless one has on this
+        ``check``: the poll also looks whether events are recorded, unless a poll has on this
         connection: a server reads its listeners as it starts, and loses its connections with that.
         """
         now = self._turn.now

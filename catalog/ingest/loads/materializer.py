@@ -109,7 +109,7 @@ class Materializer:
         return only_missing and self._rules.withholds(table, read.thrift)
 
     def _ended(self, table: TableId, result: PublishTables) -> bool:
-        """Return whether what was read of ``table`` is another incarnation than the one known."""
+        """Return whether what was read of ``table`` is another incarnation than the known table."""
         need, held = result.needs[table], self._tables.value(table)
         thrift = result.tables[table].thrift
         if need.dropped or not need.resync or thrift is None:
@@ -148,7 +148,7 @@ class Materializer:
     def _stays_held(self, table: TableId, need: Need, incarnation: int) -> bool:
         """Return whether ``table`` is compared rather than loaded: only events of it are missing.
 
-        Not if it is another incarnation, or one of its partitions cannot be read, or much differs.
+        Not if it is another incarnation, or if a read of it with other tables has failed.
         """
         held = self._tables.value(table)
         if held is None or held.partitions != COMPLETE or held.incarnation != incarnation:

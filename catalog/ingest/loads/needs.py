@@ -17,7 +17,7 @@ RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
 REFUSED_TRIES_MAX: Final = 3  # then a table counts as unreadable
-LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name one: below 1 ms
+LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name a table: below 1 ms
 
 
 @dataclass(slots=True)

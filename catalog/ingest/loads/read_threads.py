@@ -58,7 +58,7 @@ Answer = (
 
 
 class ReadThreads:
-    """``threads`` threads for reads and one for polls; orders in, facts to ``deliver``."""
+    """``threads`` threads for reads and a thread for polls; orders in, facts to ``deliver``."""
 
     def __init__(
         self, connect: Callable[[], Metastore], *, threads: int, deliver: Callable[[Answer], None]
@@ -66,7 +66,7 @@ class ReadThreads:
         """``connect`` returns a metastore connection for one thread."""
         self._connect = connect
         self._deliver = deliver
-        self._metastores: list[Metastore] = []  # one for each thread that has worked
+        self._metastores: list[Metastore] = []  # a connection for each thread that has worked
         self._orders: SimpleQueue[Order | None] = SimpleQueue()  # None ends one thread
         self._polls: SimpleQueue[Order | None] = SimpleQueue()
         works = [(self._orders, f"reader-{n}") for n in range(threads)] + [(self._polls, "poller")]

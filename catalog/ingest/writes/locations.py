@@ -165,8 +165,8 @@ class Locations:
     def beside(self, folders: Iterable[str], table: TableId) -> dict[TableId, tuple[str, ...]]:
         """Return the other tables that lie at, in or above ``folders``, which ``table`` has.
 
-        The value names partitions, as in ``find``. Containers hold nobody's data: of one only the
-        tables at the same folder count.
+        The value names partitions, as in ``find``. Containers hold nobody's data: of a container
+        only the tables at the same folder count.
         """
         found: dict[TableId, set[str]] = {}
         for other, partition in chain.from_iterable(map(self._at_in_or_above, folders)):
@@ -354,7 +354,7 @@ def _interned(table: TableId) -> TableId:
 def normal(uri: str) -> str:
     """Return ``uri`` in the one form that is used here, without a slash at its end.
 
-    Schemes of one store become one; a file's host, HDFS's own port and doubled slashes are removed.
+    All schemes of a store become the same; a file's host, HDFS's own port and doubled slashes go.
     """
     scheme, colon, rest = uri.partition(":")
     if not colon or "/" in scheme:
@@ -391,7 +391,7 @@ def _elsewhere(block: Entry, skeletons: Sequence[bytes], location: str) -> Itera
     for name, _, number, slots in held.records() if saying else ():
         if number in saying:
             said = templates.location(number, slots, name)
-            where = normal(said) if said else ""  # without one it has no files, as in a view
+            where = normal(said) if said else ""  # no folder, no files: as in a view
             if where and not _is_in(where, location):
                 yield _Folder(where, name)
 

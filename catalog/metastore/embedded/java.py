@@ -109,7 +109,7 @@ def _bundled() -> Path | None:
 
 
 def _release(executable: Path) -> int:
-    """Return the major release in the file next to a Java; without one it counts as new enough."""
+    """Return the major release in the file next to a Java; without the file it is new enough."""
     release = executable.resolve().parent.parent / "release"
     try:
         lines = release.read_text(encoding="utf-8").splitlines()

@@ -103,7 +103,7 @@ def _not_fetched(jar: Path, reason: str) -> SourceError:
 
 
 def _reason(output: str) -> str:
-    """Return the most useful line of Ivy's output: one about TLS, else its first problem."""
+    """Return the most useful line of Ivy's output: a line about TLS, else the first problem."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     problems = [
         after for line, after in pairwise(lines) if line in {":::: WARNINGS", ":::: ERRORS"}

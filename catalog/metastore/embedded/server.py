@@ -77,7 +77,7 @@ class EmbeddedMetastore:
 
     ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
     for speed later on, as a metastore of weeks has it; ``events=False`` leaves out the listener
-    that records events, as Hive does by default. ``listen`` and ``guard`` may make it one that
+    that records events, as Hive does by default. ``listen`` and ``guard`` may make it a server that
     speaks TLS or demands a login, with ``options`` of Java. ``jars`` and ``settings`` are of a file
     system that Hadoop does not bring. ``progress`` is called with a line before each step that
     takes long.
@@ -222,7 +222,7 @@ def _prepared(
     both = template, classes
     if not all(one.exists() for one in both):
         with (cache / "preparing").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # of several that start at once, one makes them
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several that start at once, the first makes both
             if not all(one.exists() for one in both):
                 progress("preparing a metastore's empty database and its classes (once)")
                 _prepare(template, classes, java, jar=jar)

@@ -71,7 +71,7 @@ def run_pipeline(
 ) -> int:
     """Run ``work`` with a session of Spark, show how it gets on; return the exit code.
 
-    ``metastore``: Spark needs one. ``sessions`` starts Spark; None: as ``open_session`` does.
+    ``metastore``: Spark needs a metastore. ``sessions`` starts Spark; None: ``open_session``.
 
     Raises:
         ConfigError: a property is not valid, or the report cannot be written. Nothing was started.
@@ -113,7 +113,7 @@ def run_pipeline(
 
 
 class ProgressLine:
-    """One line of progress: rewritten on a terminal, else a new one each LINE_S."""
+    """One line of progress: rewritten on a terminal, else a new line each LINE_S."""
 
     def __init__(self, to: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._to = to

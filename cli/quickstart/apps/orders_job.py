@@ -1,7 +1,7 @@
 """The job: an ordinary Spark application that writes orders; nothing in it uses Topicast.
 
 python orders_job.py DATABASE
-in:  the name of a step, one a line     out: one JSON object a line
+in:  the name of a step on each line     out: a JSON object on each line
 """
 
 import json

@@ -1,7 +1,7 @@
 """The report: an ordinary Spark application that reads; nothing in it uses Topicast.
 
 python orders_report.py
-in:  a query, one a line     out: one JSON object a line
+in:  a query on each line     out: a JSON object on each line
 """
 
 import json

@@ -4,7 +4,7 @@
     in:  metastore URI, what a report reads, an empty line     out: one JSON object a line
 
 Its own Spark starts in the background, behind the writer's. It answers the report's queries, and
-one at the end: Topicast has no part in it, it is as plain as the writer's.
+a query at the end: Topicast has no part in that Spark, which is as plain as the writer's.
 """
 
 import json

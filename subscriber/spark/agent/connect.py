@@ -70,7 +70,7 @@ class Seeker:
         self._loaders: list[Any] = []
 
     def __call__(self, base: Any) -> ConnectServer | None:
-        """Return the server if there may be one; ``base`` is any session of this JVM."""
+        """Return the server if there may be a server; ``base`` is any session of this JVM."""
         if self._look is None:
             self._look = self._prepared(base)
         for loader in self._loaders:

@@ -302,7 +302,7 @@ def attach(
         max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
             is asked again.
         validate: hms: each table of a plan is compared with the metastore's; catalogd: each read
-            of one is confirmed by catalogd, which costs a round trip; else none.
+            of a table is confirmed by catalogd, which costs a round trip; else none.
         endpoint: on: what is read for the first time comes from the subscriber if it can; off: from
             the metastore.
 

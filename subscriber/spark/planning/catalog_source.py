@@ -7,7 +7,7 @@
 
 The class extends HiveExternalCatalog, because Spark casts its catalog to that, and overrides each
 of its public methods: an inherited method would run with our reads. A method that no list has
-is a write if it may be one, so another version of Spark is served with fewer reads, never worse.
+is a write if it may write, so another version of Spark is served with fewer reads, never worse.
 """
 
 import re

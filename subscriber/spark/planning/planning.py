@@ -4,13 +4,13 @@
                      ▲                        │
                      └── changes were lost ───┘      each change drops what is kept of its object
 
-Four threads, none of the application's, and a fifth one with ``validate=catalogd``. One takes
+Four threads, none of the application's, and a fifth thread with ``validate=catalogd``. One takes
 changes and renews the lease, after it has looked whether every topic is current and then taken the
-changes up to that look; without it the lease ends, and the originals answer. One waits in the JVM
-for writes of this driver, and syncs after them. One waits there for tables that are read, and
-finds out whether they are held: catalogd publishes each change of a table only if it holds the
-table. One waits there for statements of this driver that have changed a table, and reports them, so
-that other drivers ask the metastore before its event of them is read. The fifth one waits there for
+changes up to that look; without it the lease ends, and the originals answer. Another waits in the
+JVM for writes of this driver, and syncs after them. A third waits there for tables that are read,
+and finds out whether they are held: catalogd publishes each change of a table only if it holds the
+table. A fourth waits there for statements of this driver that changed a table, and reports them, so
+that other drivers ask the metastore before its event of them is read. The fifth waits there for
 reads of tables, and asks catalogd whether it has a newer version.
 """
 

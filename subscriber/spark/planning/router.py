@@ -193,7 +193,7 @@ class Router:
 
 
 def why_not(conf: Callable[[str], str | None]) -> str:
-    """Return why a session has no catalog of Hive; empty if it has, or may have, one."""
+    """Return why a session has no catalog of Hive; empty if it has, or may have, such a catalog."""
     kind = conf("spark.sql.catalogImplementation")
     return "" if kind in (None, IN_HIVE) else f"its catalog is {kind}"
 

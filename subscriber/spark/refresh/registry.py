@@ -7,9 +7,9 @@
 A session that Spark makes of another one inherits its extensions, so it calls ours before it has
 analysed anything. Then each plan that it analyses is looked through for relations over paths, and
 for those that were loaded after we had invalidated the former relations of their table: what Spark
-refreshes of one, it refreshes of the others. A session that inherits none (it is of another root,
-or older than the attach) is found by what it executes; its analyzer is given the rule then. The
-registry is of a JVM and keeps nothing alive. What may wait for a file system or the metastore
+refreshes of one relation, it refreshes of the others. A session that inherits none (of another
+root, or older than the attach) is found by what it executes; its analyzer is given the rule then.
+The registry is of a JVM and keeps nothing alive. What may wait for a file system or the metastore
 is done by threads of its own, a few for each table.
 """
 

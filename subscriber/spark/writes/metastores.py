@@ -1,6 +1,6 @@
 """Which metastore a session's tables belong to, and which object a name in it means.
 
-A write is reported as one of a metastore that catalogd follows, or not at all.
+A driver reports a write only if it is to a metastore that catalogd follows.
 """
 
 from collections.abc import Callable

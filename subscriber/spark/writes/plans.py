@@ -38,7 +38,7 @@ _TABLE_OF: Final = {  # command -> the method that returns its table
     "AlterTableSerDePropertiesCommand": "tableName",
     "RefreshTableCommand": "tableIdent",
 }
-_SPEC_OF: Final = {  # command -> the method that returns its partition, as far as it names one
+_SPEC_OF: Final = {  # command -> the method that returns the partition that it names, if any
     "InsertIntoHadoopFsRelationCommand": "staticPartitions",
     "InsertIntoHiveTable": "partition",
     "LoadDataCommand": "partition",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from ...errors import UsageError
 
 LENGTH_MAX: Final = 1 << 20  # characters of a filter; Spark sends lists of thousands of values
-DEPTH_MAX: Final = 100  # of parentheses; Spark nests one for each "or"
+DEPTH_MAX: Final = 100  # of parentheses; Spark nests a pair for each "or"
 SHOWN_MAX: Final = 20  # characters of a filter from where it is not understood
 _SHOWN_MAX: Final = 200  # characters of a filter in an error
 

@@ -122,7 +122,7 @@ class Subscribers(Inspected):
 class DriverStatus(NamedTuple):
     """One attached driver, as it last announced itself; ``since_s``: how long it is in its state.
 
-    ``state``: connecting, live, plain, or gone, for an hour; ``reason``: why, or what a live one
+    ``state``: connecting, live, plain, or gone, for an hour; ``reason``: why, or what a live driver
     does without. ``hubs``: how many it may go to, this one included; 0: not known. ``writer``:
     the id under which it reports its writes.
     """

@@ -137,7 +137,7 @@ class Scan(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned(Message):
-    """The answer to Scan: values; keys without one are left out, as if they were not there.
+    """The answer to Scan: values; keys without a value are left out, as if they were not there.
 
     The next page begins at ``after`` and ``offset``; empty and 0: nothing is left. An entry whose
     ``size`` is above that of its value is a piece, and the only entry.
@@ -214,7 +214,7 @@ class Granted(Message):
 class Lease(Message):
     """A client to catalogd: let me alone change the table, for so long; ``lease_s`` 0 ends it.
 
-    ``holder``: drawn by the client, another one each time that it begins. ``owner``: its name for
+    ``holder``: drawn by the client anew each time that it begins. ``owner``: its name for
     people. ``renew``: only if nobody else has held the lease since I took it.
     """
 
