@@ -127,7 +127,7 @@ class Events:
             self._event_log.add(event, dirty, outcome=outcome, seq=batch.seq)
             every += dirty
         self._event_history.begin(batch.events, every, seq=batch.seq, missing=missing(batch.gap))
-        self._publish(self._in_place.results())
+        self._publish(self._in_place.results(batch.seq))
         if self._reconciliation.missed and batch.events:
             self._reconciliation.on_events(connection=fact.connection)
         if batch.whole:

@@ -19,7 +19,7 @@ from ....topics.errors import WireError
 from ....topics.objects.names import TableId
 from ...metastore.port import PARTITIONS_PER_CALL_MAX, TableRead, TableRequest
 from ...model.tables import Tables
-from .needs import Need
+from .needs import Extent, Need
 
 DIFFERING_MAX: Final = 4_000  # partitions, 4 MB, 30 ms to write; with more the table is LOADING
 SLICE_MAX: Final = 96  # partitions compared in one turn, three blocks: below 1 ms
@@ -110,8 +110,7 @@ class Comparison:
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert self.need.obj
-        assert not self.need.whole
+        assert self.need.extent is Extent.STRUCT
         assert not (self.reading and self._slices)
         assert len(self._next) <= PARTITIONS_PER_CALL_MAX
         assert len(self._next) <= self._left <= self._count

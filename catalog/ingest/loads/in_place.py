@@ -33,7 +33,7 @@ from ...metastore.port import (
 )
 from ...model.tables import Tables
 from ..events.thrift_json import parsed, struct_bytes
-from .needs import Need
+from .needs import Extent, Need
 from .results import PublishTables
 
 _TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last
@@ -99,8 +99,8 @@ class InPlace:
             self._batch[table] = applied
         return taken
 
-    def results(self) -> tuple[PublishTables, ...]:
-        """Remove and return what was applied, to be published now."""
+    def results(self, seq: int) -> tuple[PublishTables, ...]:
+        """Remove and return what was applied of the events with this number, to be published."""
         batch, self._batch, self._count, self._said_bytes = self._batch, {}, 0, 0
         if not batch:
             return ()
@@ -115,7 +115,10 @@ class InPlace:
         }
         needs = {
             table: Need(
-                obj=one.thrift is not None, names=dict.fromkeys(one.partitions), data=one.data
+                seq,
+                Extent.PARTITIONS if one.thrift is None else Extent.STRUCT,
+                names=dict.fromkeys(one.partitions),
+                data=one.data,
             )
             for table, one in batch.items()
         }

@@ -41,6 +41,8 @@ from .needs import (
     RETRY_S,
     WHOLE_PER_READ_MAX,
     Backlog,
+    Extent,
+    Incarnation,
     Need,
     PendingEvents,
 )
@@ -276,7 +278,7 @@ class Loader:
             match one:
                 case DirtyDatabase(db=db):
                     self._overtake((db, ""), None)
-                    self._need((db, ""), Need(seq, obj=True))
+                    self._need((db, ""), Need(seq, Extent.STRUCT))
                 case DirtyTable():
                     self._mark_table(one, seq)
                 case DirtyPartitions():
@@ -294,9 +296,10 @@ class Loader:
             self._loads.pop(table, None)
             self._end_comparison(table)
         again = dict.fromkeys(tables)
+        doubted = Need(seq, Extent.WHOLE, Incarnation.DOUBTED)
         for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
             for table in needs.keys() & again.keys():
-                self._merge(table, needs[table], Need(seq, obj=True, whole=True, resync=True))
+                self._merge(table, needs[table], doubted)
         self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
     def read_again(self) -> None:
@@ -305,8 +308,7 @@ class Loader:
             for table in read.needs:
                 read.overtake(table, None)
         for table, load in self._loads.items():
-            seq = NEVER if load.seq is None else load.seq
-            self._need(table, Need(seq, obj=True, whole=True, load=load.seq is None))
+            self._need(table, Need(NEVER if load.seq is None else load.seq, Extent.WHOLE))
         self._loads.clear()
         for table in tuple(self._comparisons):
             self._end_comparison(table)
@@ -321,7 +323,7 @@ class Loader:
             return
         if urgent:
             self._backlog.discard(table)
-            self._need(table, Need(obj=True, whole=True, load=True, alone=True))
+            self._need(table, Need(extent=Extent.WHOLE, refused=0))
         else:
             self._backlog.add(table)
 
@@ -355,7 +357,7 @@ class Loader:
         self._overtake(table, None)
         for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
             if table in needs:
-                needs[table].obj = needs[table].whole = True
+                needs[table].widen(Extent.WHOLE)
         self.discard(table)
 
     def discard(self, table: TableId) -> None:
@@ -434,11 +436,10 @@ class Loader:
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
                 self._events.remove((db, table), need)
-                need.obj = need.whole = True
-                if need.apart:
-                    need.load = True  # no request waits for it any longer
+                if need.extent is Extent.APART:
+                    need.seq = NEVER  # no request waits for it any longer
                     results += (self._note_unreadable((db, table), fact.error),)
-                need.apart = True  # perhaps one of its partitions is what cannot be read
+                need.widen(Extent.APART)  # perhaps one of its partitions is what cannot be read
                 self._events.add((db, table), need)
         self._read_again(read, tuple(read.needs))
         return results
@@ -499,8 +500,9 @@ class Loader:
         if dirty.whole or dirty.dropped:
             self._loads.pop(table, None)
         whole = dirty.whole or not (self._loaded(table) or table in self._loads)
-        need = Need(seq, obj=True, whole=whole, dropped=dirty.dropped, data=dirty.data)
-        self._need(table, need)
+        extent = Extent.WHOLE if whole else Extent.STRUCT
+        incarnation = Incarnation.ENDED if dirty.dropped else Incarnation.SAME
+        self._need(table, Need(seq, extent, incarnation, data=dirty.data))
 
     def _mark_partitions(self, dirty: DirtyPartitions, seq: int) -> None:
         table = (dirty.db, dirty.table)
@@ -515,14 +517,16 @@ class Loader:
         if self._backlog.needs_resync(table):
             need.merge(self._backlog.take_one(table))
         comparison = self._comparisons.get(table)
-        if comparison is not None and not (need.whole or need.dropped):
+        ended = need.incarnation is Incarnation.ENDED
+        if comparison is not None and not (need.whole or ended):
             self._merge(table, comparison.need, need)
             return
         if comparison is not None:
             del self._comparisons[table]
             self._events.remove(table, comparison.need)
             need.merge(comparison.need)
-        need.apart |= need.whole and table in self._spoiled
+        if need.whole and table in self._spoiled:
+            need.widen(Extent.APART)
         known = self._dirty.get(table)
         if known is None:
             self._dirty[table] = need
@@ -558,8 +562,7 @@ class Loader:
         ready = {
             t: need for t, need in self._dirty.items() if t not in busy and need.retry_at <= now
         }
-        apart = {t for t, need in ready.items() if need.alone or need.apart}
-        together = {t: need for t, need in ready.items() if need.obj and t not in apart}
+        together = {t: need for t, need in ready.items() if need.obj and not need.alone}
         if together and self._free() > 0:
             few = sum(need.whole for need in together.values()) <= WHOLE_PER_READ_MAX
             self._begin(together, few=few)
@@ -567,7 +570,7 @@ class Loader:
             if table in together or self._free() <= 0:
                 continue
             if need.obj or self._loaded(table):
-                self._begin({table: need}, few=not need.apart)
+                self._begin({table: need}, few=need.extent is not Extent.APART)
             else:  # partitions of a table that is not held
                 self._events.remove(table, self._dirty.pop(table))
 
@@ -596,8 +599,8 @@ class Loader:
                 if not need.load or table in self._spoiled:
                     self._need(table, need)
             for table, need in needs.items():
-                if need.resync:  # of others it is read whether they exist: nothing of them is held
-                    need.whole = self._wanted(table)
+                if not (need.load or self._wanted(table)):  # whether it exists: nothing is held
+                    need.extent = Extent.STRUCT
             if needs:
                 self._begin(needs, few=few)
 
@@ -640,8 +643,8 @@ class Loader:
             return self._publish_chunk(read, read.chunk_of)
         assert read.done is not None
         for need in read.needs.values():
-            need.tries += bool(read.overtaken)
-        if read.overtaken and max(n.tries for n in read.needs.values()) <= TOGETHER_TRIES_MAX:
+            need.overtaken += bool(read.overtaken)
+        if read.overtaken and max(n.overtaken for n in read.needs.values()) <= TOGETHER_TRIES_MAX:
             self._read_again(read, tuple(read.needs))
             return ()
         self._read_again(read, tuple(table for table, itself in read.overtaken.items() if itself))
@@ -671,7 +674,7 @@ class Loader:
         found = read.done.tables.get(table)
         if found is None or (load.rest is None and found.names is None):
             del self._loads[table]  # the table vanished: it is read again as a whole
-            self._need(table, Need(obj=True, whole=True, load=True))
+            self._need(table, Need(extent=Extent.WHOLE))
             return ()
         begins = not load.slices
         confirmed_by = read.confirmed_by if self._polled else 0
@@ -717,7 +720,7 @@ class Loader:
             if len(load.bad) < BAD_MAX:
                 return ()
         del self._loads[table]
-        need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
+        need = Need(extent=Extent.WHOLE, refused=load.refused)
         need.back_off(self._turn.now)
         self._need(table, need)
         return (self._note_unreadable(table, fact.error),)
@@ -755,13 +758,14 @@ class Loader:
             elif comparison.over:
                 del self._comparisons[table]
                 self._events.remove(table, comparison.need)
-                comparison.need.whole = not self._loaded(table)
+                if not self._loaded(table):
+                    comparison.need.widen(Extent.WHOLE)
                 self._need(table, comparison.need)
             return
 
     def _end_comparison(self, table: TableId, *, apart: bool = False) -> None:
         """Read ``table`` as a whole, if it is compared; ``apart``: it will be LOADING."""
         if table in self._comparisons:
-            need = Need(obj=True, whole=True, resync=True, apart=apart)
-            need.seq = self._comparisons[table].need.seq
-            self._need(table, need)
+            extent = Extent.APART if apart else Extent.WHOLE
+            seq = self._comparisons[table].need.seq
+            self._need(table, Need(seq, extent, Incarnation.DOUBTED))

@@ -20,7 +20,7 @@ from ...model.tables import Tables
 from .chunked_load import PublishPartitions
 from .comparison import Comparison
 from .loader import Loader
-from .needs import Need
+from .needs import Extent, Incarnation, Need
 from .results import CompleteLoad, PublishTables, Result, TableUnreadable
 from .sync_rules import SyncRules
 
@@ -105,15 +105,15 @@ class Materializer:
     def _withheld(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
         """Return whether ``table`` is not followed, and was read for no event or order."""
         need = result.needs[table]
-        only_missing = need.resync and not (need.data or need.dropped)
+        only_missing = need.incarnation is Incarnation.DOUBTED and not need.data
         return only_missing and self._rules.withholds(table, read.thrift)
 
     def _ended(self, table: TableId, result: PublishTables) -> bool:
         """Return whether what was read of ``table`` is another incarnation than the known table."""
         need, held = result.needs[table], self._tables.value(table)
         thrift = result.tables[table].thrift
-        if need.dropped or not need.resync or thrift is None:
-            return need.dropped
+        if need.incarnation is not Incarnation.DOUBTED or thrift is None:
+            return need.incarnation is Incarnation.ENDED
         at = created_at(thrift)
         return held is None or at is None or at != created_at(held.thrift)
 
@@ -131,19 +131,20 @@ class Materializer:
             return
         complete = read.whole or not read_struct(read.thrift).partition_columns
         if not complete and self._stays_held(table, need, record.incarnation):
-            again = Need(need.seq, obj=True, data=True)
+            again = Need(need.seq, Extent.STRUCT, data=True)
             self._loader.compare(table, Comparison(self._tables, table, read.names, need=again))
             return
+        doubted = need.incarnation is Incarnation.DOUBTED
         self._tables.write_whole(
             table,
             read.thrift,
             read.partitions if complete else None,
             incarnation=record.incarnation,
             source=source,
-            data=need.data or (need.resync and read_struct(read.thrift).type != VIEW),
+            data=need.data or (doubted and read_struct(read.thrift).type != VIEW),
         )
         if not complete:
-            self._loader.begin_chunked_load(table, read.names, refused=need.refused)
+            self._loader.begin_chunked_load(table, read.names, refused=max(need.refused, 0))
 
     def _stays_held(self, table: TableId, need: Need, incarnation: int) -> bool:
         """Return whether ``table`` is compared rather than loaded: only events of it are missing.
@@ -153,7 +154,7 @@ class Materializer:
         held = self._tables.value(table)
         if held is None or held.partitions != COMPLETE or held.incarnation != incarnation:
             return False
-        return need.resync and not need.apart
+        return need.incarnation is Incarnation.DOUBTED and need.extent is not Extent.APART
 
     def _drop(self, table: TableId, source: int) -> None:
         self._loader.discard(table)

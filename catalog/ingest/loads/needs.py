@@ -2,17 +2,22 @@
 
 event ──▶ Need of a table ──another event──▶ merged ──▶ read ──▶ published
 background ──▶ Backlog ──a few at a time──▶ Needs
+
+A need grows while it waits: merged with another, it has the larger extent, and the stronger doubt
+about the incarnation that is held.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import islice
 from typing import Final
 
 from ....topics.objects.names import EVERYTHING, Scope, TableId
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
+TOGETHER: Final = -1  # refusals of what is read with others
 RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
@@ -20,49 +25,82 @@ REFUSED_TRIES_MAX: Final = 3  # then a table counts as unreadable
 LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name a table: below 1 ms
 
 
+class Extent(IntEnum):
+    """How much of a table is read; each has what those before it have."""
+
+    PARTITIONS = 0  # some, by name
+    STRUCT = 1  # the table's own struct
+    WHOLE = 2  # all its partitions, too
+    APART = 3  # these after it, in chunks: one of them may be unreadable
+
+
+class Incarnation(IntEnum):
+    """What events say of the incarnation that is held."""
+
+    SAME = 0  # no event says that it ended
+    DOUBTED = 1  # events are missing: perhaps of its end, or of its data
+    ENDED = 2  # the table was dropped; it may exist again
+
+
 @dataclass(slots=True)
 class Need:
     """What must be read of one dirty table, and how reading it has gone so far."""
 
-    seq: int = NEVER  # arrival number of the first event that caused it
-    obj: bool = False  # the table's own struct
-    whole: bool = False  # all its partitions, too
-    dropped: bool = False  # an incarnation of it ended
-    resync: bool = False  # events of it are missing: perhaps of its end, or of its data
+    seq: int = NEVER  # arrival number of the first event or order that waits for it
+    extent: Extent = Extent.PARTITIONS
+    incarnation: Incarnation = Incarnation.SAME
     data: bool = False  # what its files hold changed
-    load: bool = False  # a background load: no event and no request waits for it
-    alone: bool = False  # not in one read with others: such a read failed
-    apart: bool = False  # its partitions after it, in chunks: one of them may be unreadable
-    names: dict[str, None] = field(default_factory=dict)  # these partitions, an ordered set
-    tries: int = 0  # reads that an event overtook
-    refused: int = 0  # reads that failed
+    names: dict[str, None] = field(default_factory=dict)
+    """The partitions that changed, an ordered set; of a WHOLE table they say only why."""
+    overtaken: int = 0  # reads that an event overtook
+    refused: int = TOGETHER  # reads of it alone that failed; TOGETHER: it is read with others
     retry_at: float = 0.0  # not before
+
+    @property
+    def obj(self) -> bool:
+        """Whether the table's own struct is read."""
+        return self.extent >= Extent.STRUCT
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its partitions are read."""
+        return self.extent >= Extent.WHOLE
+
+    @property
+    def load(self) -> bool:
+        """Whether this is a background load: no event and no order waits for it."""
+        return self.seq == NEVER
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is not read with other tables: such a read failed, or somebody waits."""
+        return self.refused != TOGETHER or self.extent is Extent.APART
 
     def merge(self, other: "Need") -> None:
         """Need what ``other`` needs as well."""
         self.seq = min(self.seq, other.seq)
-        self.obj |= other.obj
-        self.whole |= other.whole
-        self.dropped |= other.dropped
-        self.resync |= other.resync
-        self.data |= other.data
-        self.load &= other.load
-        self.alone |= other.alone
-        self.apart |= other.apart
+        self.extent = max(self.extent, other.extent)
+        both = {self.incarnation, other.incarnation}
+        self.data |= other.data or both == {Incarnation.DOUBTED, Incarnation.ENDED}
+        self.incarnation = max(both)  # it ended, and its files may have changed before
         self.names.update(other.names)
-        self.tries = max(self.tries, other.tries)
+        self.overtaken = max(self.overtaken, other.overtaken)
         self.refused = max(self.refused, other.refused)
         self.retry_at = min(self.retry_at, other.retry_at)  # it changed: perhaps for the better
+
+    def widen(self, extent: Extent) -> None:
+        """Read as much as ``extent``, if it was less."""
+        self.extent = max(self.extent, extent)
 
     def back_off(self, now: float) -> bool:
         """Note a read that was refused; return whether it was tried often enough.
 
-        The first refusal may have been for others of the same read: it is tried alone.
+        The first refusal may have been for others of the same read: it is tried alone, at once.
         """
-        self.refused += self.alone
-        pause_s = min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
-        self.retry_at = now + pause_s if self.alone else now
-        self.alone = True
+        self.refused += 1
+        self.retry_at = now
+        if self.refused:
+            self.retry_at += min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
         return self.refused >= REFUSED_TRIES_MAX
 
 
@@ -139,12 +177,12 @@ class Backlog:
         needs = {table: self.take_one(table) for table in list(islice(self._resync, count))}
         for table in list(islice(self._new, count - len(needs))):
             del self._new[table]
-            needs.setdefault(table, Need(obj=True, whole=True, load=True))
+            needs.setdefault(table, Need(extent=Extent.WHOLE))
         return needs
 
     def take_one(self, table: TableId) -> Need:
         """Remove ``table``, which needs a resync, and return what is to be read of it."""
-        need = Need(self.seq, obj=True, whole=True, resync=True)
+        need = Need(self.seq, Extent.WHOLE, Incarnation.DOUBTED)
         del self._resync[table]
         self._dbs[table[0]] -= 1
         if not self._dbs[table[0]]:

@@ -27,6 +27,8 @@ from topicast.catalog.ingest.loads.needs import (
     RETRY_S_MAX,
     WHOLE_PER_READ_MAX,
     Backlog,
+    Extent,
+    Incarnation,
     Need,
 )
 from topicast.catalog.ingest.loads.results import (
@@ -211,7 +213,10 @@ def test_database_is_read_and_published_with_the_tables_of_its_batch(of_t: World
     of_t.done(read)
     (result,) = of_t.poll()
     assert isinstance(result, PublishTables)
-    assert (result.databases, result.needs[T].dropped) == ({"d": b"db"}, True)
+    assert (result.databases, result.needs[T].incarnation) == (
+        {"d": b"db"},
+        Incarnation.ENDED,
+    )
 
 
 def test_partitions_of_a_held_table_are_read_by_name_in_one_read(of_t: World) -> None:
@@ -477,6 +482,7 @@ def test_event_of_a_unreadable_table_is_tried_at_once_and_no_sync_waits_for_it(
 ) -> None:
     unreadable.now -= RETRY_S_MAX
     unreadable.event(changed(T))
+    assert unreadable.oldest == 2, "the event before was given up"
     assert unreadable.failed(unreadable.read()) == (UNREADABLE,), "requests of it are refused again"
     assert unreadable.oldest == NEVER
 
@@ -525,10 +531,10 @@ def test_tables_that_need_a_resync_come_first_and_each_once() -> None:
     first, then = backlog.take(2), backlog.take(3)
     assert list(first) == TABLES[3:5]
     assert list(then) == [TABLES[5], *TABLES[:2]]
-    assert [(need.resync, need.load) for need in then.values()] == [
-        (True, False),
-        (False, True),
-        (False, True),
+    assert [(need.incarnation, need.load) for need in then.values()] == [
+        (Incarnation.DOUBTED, False),
+        (Incarnation.SAME, True),
+        (Incarnation.SAME, True),
     ]
     assert list(backlog.take(9)) == TABLES[2:4]
     assert not backlog
@@ -626,7 +632,7 @@ def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     needs = {
         t: n for one in world.poll() if isinstance(one, PublishTables) for t, n in one.needs.items()
     }
-    assert needs[TABLES[-1]].resync
+    assert needs[TABLES[-1]].incarnation is Incarnation.DOUBTED
 
 
 # -- what changes without a pause
@@ -1026,7 +1032,7 @@ def test_table_whose_partitions_cannot_be_listed_is_unreadable_and_tried_ever_mo
         world.done(world.read(), t=TableRead(thrift=b"t", names=("a",)))
         (result,) = world.poll()
         assert isinstance(result, PublishTables)
-        world.loader.begin_chunked_load(T, None, refused=result.needs[T].refused)
+        world.loader.begin_chunked_load(T, None, refused=max(result.needs[T].refused, 0))
         assert world.failed(world.read()) == (UNREADABLE,)
         assert world.reads() == ()
         deadline = world.loader.deadline()
@@ -1056,12 +1062,12 @@ def test_unreadable_table_is_a_stub_and_one_without_a_name_is_not_written() -> N
         assert materializer.apply([result]) == ()
 
     whole = TableRead(thrift=struct(T, "ds"), partitions=parts("1"), names=("ds=1",), whole=True)
-    publish(whole, Need(obj=True, whole=True, load=True))
+    publish(whole, Need(extent=Extent.WHOLE))
     assert holding.names() == ["ds=1"]
     assert materializer.apply([UNREADABLE]) == (UNREADABLE,)
     assert holding.entry().kind == STUB
     loader.load(T)
-    publish(TableRead(), Need(1, obj=True, dropped=True))
+    publish(TableRead(), Need(1, Extent.STRUCT, Incarnation.ENDED))
     publish(TableRead(partitions=parts("1")), Need(1, names={"ds=1": None}))
     assert holding.namespace.find(T) is None
     assert holding.tables.entry(T) is None
