@@ -164,6 +164,10 @@ def command(home: Path, folder: Path, *options: str) -> list[str]:
     return [
         str(own if (own := home / RUNTIME).exists() else find_java(None).executable),
         f"-Dderby.stream.error.file={folder}/derby.log",
+        # A drop and a read can lock each other. By default Derby notices after 20 s, as long as
+        # a test's client waits, and the metastore tries the call again, which can meet another.
+        "-Dderby.locks.deadlockTimeout=1",
+        "-Dderby.locks.waitTimeout=5",
         logging,
         f"-Dmetastore.log.dir={folder}",
         "-Dmetastore.root.logger=console",
