@@ -24,12 +24,14 @@ from ...topics.objects.encoding.values import (
     encode_problem,
 )
 from ...topics.objects.names import (
+    NamesKey,
     TableId,
     database_key,
     is_database,
     name_of_database,
     names_group,
     names_key,
+    parse_namespace_key,
     pause_key,
     problem_key,
     rules_key,
@@ -80,8 +82,12 @@ class Namespace:
             yield from names_of(leaves.read(lower)[1])
 
     def every_table(self) -> Iterator[TableId]:
-        """Yield every table; names may be written between two of them."""
-        for db in self.databases():
+        """Yield every table, also of a database that is still being read.
+
+        Names may be written between two tables.
+        """
+        keys = map(parse_namespace_key, tuple(self._topic.group_ids()))
+        for db in sorted(key.db for key in keys if isinstance(key, NamesKey)):
             for record in tuple(self.tables(db)):
                 yield db, record.name
 

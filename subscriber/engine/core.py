@@ -19,7 +19,15 @@ from ...topics.keys.clients import checked_keys
 from ...topics.objects.drivers import COUNTS_S
 from ...topics.objects.names import Scope, name_of
 from ...topics.policy import Policy
-from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
+from ...topics.topic import (
+    LEVELS,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NAMESPACE,
+    NONE,
+    Version,
+    topic_ids,
+)
 from ...topics.turn import Tick, Turn
 from ...topics.wire.messages.answers import FunctionPage, StatisticsPage
 from ...topics.wire.messages.catalog import Claimed, Compared, Pulled, Synced, Validated
@@ -140,7 +148,7 @@ class Core:
         self._policy: Policy | None = None  # as our key file has it
         self._policy_digest: int | None = None  # of what is held; None: not welcomed yet
         self._policy_number = 0  # with which deltas of this policy begin at this hub
-        self._by_hand: Mapping[int, int] = {}  # levels to be set again after a restart
+        self._by_hand: dict[int, int] = {}  # levels to be set again after a restart
         self._build(registration)
 
     def restart(self) -> None:
@@ -259,8 +267,8 @@ class Core:
             else:
                 self.turn.came(fact)
                 self._decide(fact)
-        if self.recovering and self.subscriptions.ready():
-            self.recovering = False
+        if self.recovering and self.subscriptions.planned is not None:
+            self.recovering = not self.subscriptions.ready()
             self._set_by_hand()
         subscriptions, catalog = self.subscriptions, self.catalog
         if subscriptions.has_work or self._replicas.has_work:
@@ -467,9 +475,15 @@ class Core:
         self.turn.add(Send(Connection.CONTROL, Bye(reason="closed")))
 
     def _set_by_hand(self) -> None:
-        """Set the levels that the application had set before a restart."""
-        by_hand, self._by_hand = self._by_hand, {}
-        for topic, level in by_hand.items():
+        """Set the levels that the application had set before a restart.
+
+        Drop topics at once, so that no read is answered from a topic that the application has
+        dropped. Join the others once all is current, when it is known what there is room for.
+        """
+        for topic, level in [*self._by_hand.items()]:
+            if level != NONE and self.recovering:
+                continue
+            del self._by_hand[topic]
             if self.subscriptions.misnamed(topic, level) is None:  # else of an epoch with more
                 self.placement.join((topic,), level)
 

@@ -54,6 +54,13 @@ def test_databases_and_tables_appear_in_one_transaction() -> None:
     assert names(holding, "e") == []
 
 
+def test_table_of_a_database_that_is_still_being_read_is_among_every_table() -> None:
+    holding = Holding()
+    write(holding, {"e": b"two"}, {("d", "t"): "VIEW", ("e", "u"): "VIEW"})
+    assert holding.namespace.databases() == ("e",)
+    assert [*holding.namespace.every_table()] == [("d", "t"), ("e", "u")]
+
+
 def test_table_is_found_with_type_and_incarnation(holding: Holding) -> None:
     record = holding.namespace.find(("d", "t"))
     assert record is not None
