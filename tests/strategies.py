@@ -6,6 +6,14 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from topicast.topics.objects.names import group_of
+from topicast.topics.objects.selector import (
+    ALL,
+    TABLE_ONLY,
+    Selector,
+    by_names,
+    by_sql,
+    by_values,
+)
 from topicast.topics.topic import (
     FULL,
     MINIMAL,
@@ -29,6 +37,44 @@ topics = st.integers(0, NUM_TOPICS_MAX - 1) | st.just(NAMESPACE)
 levels = st.sampled_from((MINIMAL, FULL))
 u64 = st.integers(0, 9) | st.integers(0, U64_MAX)
 keys = st.builds(lambda a, b, rest: a + b"\0" + b + b"\0" + rest, NAMES, NAMES, st.binary())
+
+
+_literals = st.one_of(
+    st.integers(1 - 10**38, 10**38 - 1).map(str),
+    st.integers(-3, 3).map(str),
+    st.sampled_from(["1.50", "1.5", "-0.0", "3bd", "15e-1bd", "1e3", "-0e0", "true", "false"]),
+    st.sampled_from(
+        ["'a'", "'é%'", "''", "date '2026-11-01'", "timestamp '2026-11-01 12:00:00.5'"]
+    ),
+)
+_operands = st.sampled_from(["a", "B", "`a b`", "lower(s)", "try_cast(upper(s) as int)"])
+_tests = st.one_of(
+    st.builds(
+        "{} {} {}".format, _operands, st.sampled_from(["=", "!=", "<=>", "<", ">="]), _literals
+    ),
+    st.builds("{} in ({}, {}, null)".format, _operands, _literals, _literals),
+    st.builds("{} not in ({}, {})".format, _operands, _literals, _literals),
+    st.builds("{} is null".format, _operands),
+    st.builds("{} not like '{}'".format, _operands, st.text("ab%_", max_size=6)),
+    st.sampled_from(["a = null", "true"]),
+)
+filters = st.recursive(
+    _tests,
+    lambda inner: st.one_of(
+        st.builds("not ({})".format, inner),
+        st.builds("({}) and ({})".format, inner, inner),
+        st.builds("({}) or ({})".format, inner, inner),
+    ),
+    max_leaves=8,
+)
+"""Filters in the language of SQL."""
+
+selectors = st.one_of(
+    st.sampled_from((ALL, TABLE_ONLY)),
+    st.builds(by_sql, filters),
+    st.builds(by_names, st.sets(st.text("a=%é名", max_size=8).map("ds={}".format))),
+    st.builds(by_values, st.lists(st.text(max_size=8), max_size=3)),
+)
 
 
 def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
@@ -142,6 +188,7 @@ def _pulled_entries(draw: st.DrawFn) -> Entry:
 
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    Selector: selectors,
     str: text,
     bool: st.booleans(),
     Cell: cells,

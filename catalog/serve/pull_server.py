@@ -25,13 +25,13 @@ from ...topics.errors import StaleMetadata, UsageError
 from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.encoding.values import LOADING, decode_block, encode_listing
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
-from ...topics.objects.selector import KeyRange, Matches, SelectorKind
+from ...topics.objects.selector import ALL, TABLE_ONLY, KeyRange, Matches
 from ...topics.streams.bulk import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
 from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.turn import Outbox
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
-from ...topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
+from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.refusal import Refusal, refuse
 from ..ingest.events.poller import Poller
@@ -183,12 +183,12 @@ class PullServer:
     def _is_held(self, pull: Pull) -> bool:
         table = (pull.db, pull.table)
         itself, whole = held(self._namespace, self._tables, table)
-        kind = pull.selector
-        if whole or not itself or kind in (SELECT_TABLE, SELECT_BLOCKS):
-            return itself if kind == SELECT_TABLE else whole
+        selector = pull.selector
+        if whole or not itself or selector in (TABLE_ONLY, ALL):
+            return itself if selector == TABLE_ONLY else whole
         try:
             columns = self._tables.partition_columns(table)
-            return self._loader.has_confirmed(table, pull.selection, columns)
+            return self._loader.has_confirmed(table, selector, columns)
         except UsageError:
             return True  # refused with the reason when it is to be answered
 
@@ -253,13 +253,13 @@ class PullServer:
     def _bad(self, pull: Pull) -> str:
         """Return which partition that ``pull`` selects cannot be read, and why; else nothing."""
         table = (pull.db, pull.table)
-        if pull.selector == SELECT_TABLE:
+        if pull.selector == TABLE_ONLY:
             return ""
-        if pull.selector == SELECT_BLOCKS:
+        if pull.selector == ALL:
             return self._loader.bad_of(table, None, ())
         try:
             columns = self._tables.partition_columns(table)
-            return self._loader.bad_of(table, pull.selection, columns)
+            return self._loader.bad_of(table, pull.selector, columns)
         except UsageError:
             return ""  # it is refused with the reason when it is to be answered
 
@@ -386,7 +386,7 @@ def select(tables: Tables, pull: Pull) -> Selection:
     """Return what ``pull`` selects of its table, which exists.
 
     Raises:
-        UsageError: its filter, names or values are not valid, or not for this table.
+        UsageError: its filter or values are not for this table.
 
     Cost: O(log of all blocks + selected + held); O(all blocks) if no bound says what is selected.
     """
@@ -395,8 +395,8 @@ def select(tables: Tables, pull: Pull) -> Selection:
     own = topic.head(group)
     if own is None or own.kind != VALUE:
         return Selection(topic, (), gone=tuple(key for key, _ in pull.held))
-    selector, columns = pull.selection, tables.partition_columns(table)
-    bounds = () if selector.kind == SelectorKind.TABLE else tables.bounds(table)
+    selector, columns = pull.selector, tables.partition_columns(table)
+    bounds = () if selector == TABLE_ONLY else tables.bounds(table)
     matches, ranges = selector.matches(columns), selector.ranges(columns)
     unsure = matches is not None and ranges is None
     lead = block_lead(group)

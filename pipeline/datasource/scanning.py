@@ -16,10 +16,11 @@ from typing import Any, Final, Protocol, TypeVar
 from ...subscriber.client.conversation import Conversation
 from ...topics.errors import LinkError, WireError
 from ...topics.objects.names import TableId, parse_table_name
+from ...topics.objects.selector import ALL
 from ...topics.streams.bulk import CREDIT_MAX
 from ...topics.topic import Entry, value_of
 from ...topics.wire.messages.answers import FilePage, SweepPage
-from ...topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Scan, Scanned
+from ...topics.wire.messages.catalog import Pull, Pulled, Scan, Scanned
 from ...topics.wire.messages.fields import Cell
 from ...topics.wire.messages.questions import (
     A,
@@ -226,7 +227,7 @@ def _pulled(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] |
         request=0,
         db=table[0],
         table=table[1],
-        selector=SELECT_BLOCKS,
+        selector=ALL,
         credit=CREDIT_MAX,
         bytes_max=PULL_BYTES,
     )

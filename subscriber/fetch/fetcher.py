@@ -43,7 +43,6 @@ from ...topics.requests import RETRY_S, Requests
 from ...topics.streams.bulk import CREDIT_DEFAULT, pulled_cost
 from ...topics.topic import Entry, value_of
 from ...topics.turn import Clock
-from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
@@ -58,12 +57,11 @@ WAITING_MAX: Final = 1000  # fetches; more are refused
 STALE_AGAIN_S: Final = 0.02  # after which a stale reply is pulled again
 SPREAD: Final = 0.5  # share of the demanded pause over which refused pulls are spread
 
-NAMES_BYTES_MAX: Final = 256 << 10  # of the partitions that one pull names, in characters
 HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; all others are sent again
 HELD_COST: Final = 16  # of an entry, in addition to its key
 
 SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
-SELECTION_LENGTH_MAX: Final = 4096  # characters of a selection that is remembered
+SELECTION_BYTES_MAX: Final = 4096  # of a selection that is remembered, in a message; 24 KB here
 
 ROUND_TRIP_S: Final = 0.002  # as long as no pull was measured
 BYTES_PER_S: Final = 50e6
@@ -539,9 +537,7 @@ class Fetcher:
 
 def _sendable(request: PartitionRequest) -> PartitionRequest:
     """Return what to pull: all blocks if the selector is too long for a message."""
-    names = request.selector.names + request.selector.values
-    longest = max(map(len, (*names, request.selector.filter)))
-    if longest <= TEXT_MAX and sum(map(len, names)) + 3 * len(names) <= NAMES_BYTES_MAX:
+    if request.selector.is_sendable:
         return request
     return PartitionRequest(request.db, request.table, ALL)
 
@@ -568,12 +564,9 @@ def _message(request: int, pull: _Pull) -> Pull:
         request=request,
         db=db,
         table=table,
-        selector=int(selector.kind),
+        selector=selector,
         credit=CREDIT_DEFAULT,
         held=tuple((key, entry.version) for key, entry in pull.held.items()),
-        filter=selector.filter,
-        names=selector.names,
-        values=selector.values,
         names_only=names_only,
         after=page.after,
         epoch=page.at[0] or pull.epoch,
@@ -601,7 +594,7 @@ def _selections(pull: _Pull, at: int) -> Selections:
     if selector.kind == SelectorKind.TABLE:
         return NO_SELECTIONS
     before = pull.base.selections if pull.base is not None else None
-    news = {selector.unparsed(): at} if selector.length <= SELECTION_LENGTH_MAX else {}
+    news = {selector: at} if selector.size <= SELECTION_BYTES_MAX else {}
     selections = {**(before or {}), **news}
     return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
 

@@ -126,5 +126,5 @@ def _wants(content: TableSnapshot | None) -> Wants:
     """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
     if content is None or content.selections is None:
         return (ALL,)
-    filters = [one for one in content.selections if one.filter]
+    filters = [one for one in content.selections if one.filter is not None]
     return tuple(filters[-FILTERS_MAX:]) or (TABLE_ONLY,)

@@ -27,10 +27,11 @@ from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
+from topicast.topics.objects.selector import ALL
 from topicast.topics.streams.bulk import CREDIT_DEFAULT
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.answers import NamedFacts
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
+from topicast.topics.wire.messages.catalog import Pull, Pulled
 from topicast.topics.wire.messages.questions import ReadStatus
 
 DRIVERS = 100
@@ -44,7 +45,7 @@ OF_HMS_MAX = 0.2  # of what as many drivers take at the metastore
 def ask(address: str, table: str, *, drivers: int) -> float:
     """Have so many drivers pull ``table`` at once; return the ms until all have it."""
     names = {f"driver {number}" for number in range(drivers)}
-    pull = Pull(request=1, db="bench", table=table, selector=SELECT_BLOCKS, credit=CREDIT_DEFAULT)
+    pull = Pull(request=1, db="bench", table=table, selector=ALL, credit=CREDIT_DEFAULT)
     own = user_keys(DRIVER).credential
     with closing(Link(own.pair)) as link:
         for name in names:

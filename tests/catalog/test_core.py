@@ -26,9 +26,10 @@ from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_ta
 from topicast.topics.errors import SourceError, SourceRefused, UsageError
 from topicast.topics.objects.encoding.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.objects.names import TableId, table_key
+from topicast.topics.objects.selector import ALL
 from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.answers import TableStates
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
+from topicast.topics.wire.messages.catalog import Pull, Pulled, Sync, Synced
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from topicast.topics.wire.messages.questions import TABLE_STATES_MAX, ReadTableStates
 
@@ -692,7 +693,7 @@ def test_pull_of_a_table_that_a_gap_reads_without_its_partitions_is_answered_soo
     lean.catalogd.hold(Read, where=lambda read: any(one.table == "t" for one in read.requests))
     lean.turn(10)
     assert lean.catalogd.held
-    lean.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
+    lean.ask(Pull(request=4, db="d", table="t", selector=ALL, credit=1 << 20))
     lean.turn(1)
     lean.catalogd.resume()
     lean.turn(6)

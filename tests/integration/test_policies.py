@@ -23,12 +23,12 @@ from topicast.topics.keys.clients import Clients, clients_text
 from topicast.topics.keys.files import write_secret
 from topicast.topics.keys.folder import LIST, default_folder, find_credential
 from topicast.topics.link import Link
+from topicast.topics.objects.selector import ALL
 from topicast.topics.policy import Policy
 from topicast.topics.topic import FULL, MINIMAL, Entry, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix, without_policy
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
     Claimed,
     Compare,
     Pull,
@@ -193,7 +193,7 @@ class Raw:
             self.ask("service", ReadRecent(since_us=0, count=100, pattern=pattern))
         claims = tuple(Claimed(db=d, table=t, version=1, whole=True) for d, t in names)
         for db, table in names:
-            pull = Pull(request=0, db=db, table=table, selector=SELECT_BLOCKS, credit=1 << 20)
+            pull = Pull(request=0, db=db, table=table, selector=ALL, credit=1 << 20)
             self.ask("service", replace(pull, claims=claims, epoch=epoch))
         self.ask("service", Validate(request=0, epoch=epoch, claims=claims))
         self.ask("service", Compare(request=0, epoch=epoch, start=joined.start, versions=()))

@@ -18,6 +18,7 @@ from topicast.tests.topics.following import chunk
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link.curve import join
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
@@ -156,6 +157,7 @@ def flagged(frame: bytes) -> bytes:
     return pack(header._replace(flags=header.flags | 0x80), frame[h.HEADER_BYTES :])
 
 
+FILTERED = encode(Pull(request=5, db="d", table="t", selector=by_filter("x = 1"), credit=1))
 GARBAGE: Final = {
     "random bytes": (random.Random(2).randbytes(500), "VERSION", "offered, 1 spoken here"),
     "nothing": (b"", "WIRE", "frame of 0 bytes is too short"),
@@ -170,6 +172,8 @@ GARBAGE: Final = {
         f"topic {NO_TOPIC}",
     ),
     "an unknown message": (h.CONTROL_PREFIX + b"\x92\xcc\xfa\x01", "WIRE", "type 250"),
+    "an unknown filter": (FILTERED.replace(b"\xa1=", b"\xa1~"), "WIRE", "begins with its operator"),
+    "a filter of nothing": (FILTERED.replace(b"\xa1x\x01", b"\xa1x\xc0"), "WIRE", "beside ="),
     "too many bytes": (h.CONTROL_PREFIX + bytes(h.FRAME_BYTES_MAX), "WIRE", "1048576 allowed"),
 }
 
@@ -263,10 +267,10 @@ REFUSED_REQUESTS: Final[dict[str, tuple[Message, str, str]]] = {
         "UNEXPECTED",
         "catalogd does not answer ReadSubscribers: see docs/",
     ),
-    "unknown selector": (
-        Pull(request=5, db="outage", table="t", selector=99, credit=1 << 20, held=()),
+    "filter of another table": (
+        Pull(request=5, db="outage", table="t", selector=by_filter("x = 1"), credit=1 << 20),
         "FILTER",
-        "outage.t: no selector 99",
+        "outage.t: x is not a partition column",
     ),
     "unknown order": (
         Order(request=5, sender="x", order="burn", arguments=()),

@@ -40,13 +40,16 @@ class Requested:
         """What is to be pulled."""
         if self.part is None:
             return ALL if self.whole else TABLE_ONLY
-        key, _, value = self.part.partition("=")
-        return by_filter(f"{key} = '{value}'")
+        return by_filter(self._filter)
+
+    @property
+    def _filter(self) -> str:
+        key, _, value = (self.part or "").partition("=")
+        return f"{key} = '{value}'"
 
     def __str__(self) -> str:
-        return (
-            f"{'.'.join(self.table)} {self.selector.filter or ('whole' if self.whole else 'head')}"
-        )
+        what = self._filter if self.part is not None else "whole" if self.whole else "head"
+        return f"{'.'.join(self.table)} {what}"
 
 
 class Moments:

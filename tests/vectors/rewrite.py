@@ -7,6 +7,7 @@ of the protocol has files of its own.
 import json
 from pathlib import Path
 
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, by_filter, by_names, by_sql, by_values
 from topicast.topics.topic import (
     FULL,
     MINIMAL,
@@ -72,9 +73,6 @@ from topicast.topics.wire.messages.answers import (
     VersionBounds,
 )
 from topicast.topics.wire.messages.catalog import (
-    SELECT_FILTER,
-    SELECT_NAMES,
-    SELECT_VALUES,
     Claimed,
     Compare,
     Compared,
@@ -179,6 +177,14 @@ ENTRIES = (
     tombstone(BLOCK, 42),
 )
 PLACE = {"topic": 7, "epoch": EPOCH, "start": START, "floor": 30, "sent_us": NOW}
+FILTERS = (  # one of each term and each type of literals
+    "n > 2",
+    "not (s like 'a%b_c' or hour in (4, 3, 4) and DS != 'x')",
+    "lower(s) = 'a' and try_cast(s as int) is null and s not in ('b', 'a')",
+    "b and d >= date '2026-11-01' and at < timestamp '2026-11-01 12:00:00.5'",
+    "price in (1.50, null) or f <= 1e3 or n = 99999999999999999999",
+    "n = null",
+)
 PULL = {"request": 4, "db": "sales", "table": "orders", "credit": 1 << 20}
 PULLED = {
     "request": 4,
@@ -393,9 +399,8 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
         "pull",
         Pull(
             **PULL,
-            selector=SELECT_FILTER,
+            selector=by_filter("ds >= '2026-11-01'"),
             held=((BLOCK, 41),),
-            filter="ds >= '2026-11-01'",
             epoch=EPOCH,
             claims=(Claimed(db="sales", table="returns", version=40, whole=True),),
         ),
@@ -404,8 +409,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
         "pull of names, continued",
         Pull(
             **PULL,
-            selector=SELECT_VALUES,
-            values=("2026-11-01", ""),
+            selector=by_values(("2026-11-01",)),
             names_only=True,
             bytes_max=65_536,
             after=BLOCK,
@@ -417,10 +421,12 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
         "pull by names",
         Pull(
             **PULL,
-            selector=SELECT_NAMES,
-            names=("ds=2026-11-01", "ds=2026-11-02"),
+            selector=by_names(("ds=2026-11-01", "ds=2026-11-02")),
         ),
     ),
+    ("pull of a table alone", Pull(**PULL, selector=TABLE_ONLY)),
+    ("pull of everything", Pull(**PULL, selector=ALL)),
+    *((f"pull by filter: {text}", Pull(**PULL, selector=by_sql(text))) for text in FILTERS),
     (
         "pulled",
         Pulled(

@@ -2,16 +2,15 @@
 
     TABLE                   none: the table's own entry alone
     BLOCKS                  all
-    FILTER  "ds > '1'"      those whose values match a filter of the metastore's
-    SQL     "not ds = '1'"  those whose values match what only SQL can say
+    FILTER  ds > '1'        those whose values match a filter
     NAMES   ds=1, ds=2      those of these names
     VALUES  "1", ""         those that begin with these values; "" means any
 
 ``matches`` and ``ranges`` need the table's partition columns: ``ranges`` returns the names to look
 at, ``matches`` the test for the partitions found there.
 
-A filter is held in the metastore's own form (filters/hive.py); what only SQL can say
-(filters/sql.py) is a kind of its own, as it was written.
+A filter is read once, where a text comes in, and is a term in its normal form from then on
+(filters/): selectors that say the same in another order, or in the other language, are equal.
 
     ds = '2026-11-01' and hour > 3   ──▶   ds=2026-11-01/hour=…
 
@@ -22,21 +21,34 @@ its range ends where its literal has such a character itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, TypeAlias
+from operator import ge
+from typing import Final, TypeAlias, cast
 
 from ..backports import IntEnum
-from ..errors import UsageError
+from ..errors import UsageError, WireError
+from .filters.form import (
+    CHARS_MAX,
+    ITEMS_MAX,
+    Form,
+    form_of,
+    is_bounded,
+    normal,
+    packed_size,
+    term_of,
+)
 from .filters.hive import parse_hive
 from .filters.matching import bind
 from .filters.operands import DATE, date_of
-from .filters.sql import in_hive, parse_sql
+from .filters.sql import parse_sql
 from .filters.terms import Among, Comparison, Every, Leaf, Literal, Some, Term
 from .names import check_partition_name, partition_name, partition_values
 from .tables import Column
 
 RANGES_MAX: Final = 4096  # beyond, looking at every block is as cheap
+PLAIN_MAX: Final = 256  # characters of a literal that bound a range: Hive has no longer values
+SELECTOR_BYTES_MAX: Final = 256 << 10  # of a message: 10,000 names, or literals of a list
 AFTER_ALL: Final = "\U0010ffff"  # sorts behind every character that a name has
 
 RANGED: Final = frozenset({"string", "varchar", DATE})  # their values' texts have their order
@@ -54,39 +66,54 @@ class SelectorKind(IntEnum):
     FILTER = 2  # the table and the blocks in which partitions match a filter
     NAMES = 3  # the table and the blocks in which partitions of these names may be
     VALUES = 4  # the table and the blocks of partitions that have these values
-    SQL = 5  # as FILTER, by what only SQL can say
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
     """Which partitions; made by the functions below, which check what a caller passes.
 
-    ``names`` are sorted and distinct. ``values`` are those of the first partition columns.
+    ``filter`` is in its normal form. ``names`` are sorted and distinct. ``values`` are those of the
+    first partition columns, and end with the last that is not "".
     """
 
     kind: SelectorKind
-    filter: str = ""
+    filter: Term | None = None
     names: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    parsed: Term | None = field(default=None, compare=False, repr=False)  # of ``filter``
 
     @property
-    def length(self) -> int:
-        """How many characters say what is selected, with one between two of them."""
-        return len("\0".join((self.filter, *self.names, *self.values)))
+    def form(self) -> Form:
+        """The selector as messages carry it: its kind, and what is selected."""
+        match self.kind:
+            case SelectorKind.FILTER:
+                return int(self.kind), form_of(self._term())
+            case SelectorKind.NAMES:
+                return int(self.kind), self.names
+            case SelectorKind.VALUES:
+                return int(self.kind), self.values
+            case _:
+                return (int(self.kind),)
 
-    def unparsed(self) -> "Selector":
-        """Return the same selector without the parsed filter, to be remembered for long."""
-        return self if self.parsed is None else replace(self, parsed=None)
+    @property
+    def size(self) -> int:
+        """The bytes that the selector takes in a message."""
+        return packed_size(self.form)
+
+    @property
+    def is_sendable(self) -> bool:
+        """Whether a message may carry the selector."""
+        if self.filter is not None and not is_bounded(self.filter):
+            return False
+        return _are_bounded(self.names + self.values) and self.size <= SELECTOR_BYTES_MAX
 
     def matches(self, columns: Sequence[Column]) -> Matches | None:
         """Return a test of names; None if every partition is selected.
 
         Raises:
-            UsageError: the filter is not valid, or not for a table with these ``columns``.
+            UsageError: the filter is not for a table with these ``columns``.
         """
         match self.kind:
-            case SelectorKind.FILTER | SelectorKind.SQL:
+            case SelectorKind.FILTER:
                 predicate = bind(self._term(), columns)
                 return lambda name: predicate(partition_values(name))
             case SelectorKind.NAMES:
@@ -100,10 +127,10 @@ class Selector:
         """Return the ranges, sorted, outside of which nothing is selected; None if unknown.
 
         Raises:
-            UsageError: the filter is not valid, or there are more values than ``columns``.
+            UsageError: there are more values than ``columns``.
         """
         match self.kind:
-            case SelectorKind.FILTER | SelectorKind.SQL:
+            case SelectorKind.FILTER:
                 ranges = _ranges(self._term(), columns)
                 return None if ranges is None or len(ranges) > RANGES_MAX else _joined(ranges)
             case SelectorKind.NAMES:
@@ -116,10 +143,12 @@ class Selector:
                 return ()
 
     def _term(self) -> Term:
-        if self.parsed is not None:
-            return self.parsed
-        return (parse_sql if self.kind == SelectorKind.SQL else parse_hive)(self.filter)
+        assert self.filter is not None, "a filter has a term"
+        return self.filter
 
+
+_KINDS: Final = frozenset(SelectorKind)
+_WITH_ITEM: Final = frozenset({SelectorKind.FILTER, SelectorKind.NAMES, SelectorKind.VALUES})
 
 TABLE_ONLY: Final = Selector(SelectorKind.TABLE)
 ALL: Final = Selector(SelectorKind.BLOCKS)
@@ -131,7 +160,7 @@ def by_filter(text: str) -> Selector:
     Raises:
         UsageError: ``text`` is not a valid filter.
     """
-    return Selector(SelectorKind.FILTER, filter=text, parsed=parse_hive(text))
+    return Selector(SelectorKind.FILTER, filter=normal(parse_hive(text)))
 
 
 def by_sql(text: str) -> Selector:
@@ -140,11 +169,7 @@ def by_sql(text: str) -> Selector:
     Raises:
         UsageError: ``text`` is not a valid condition, or no filter can express it.
     """
-    term = parse_sql(text)
-    hive = in_hive(term)
-    if hive is None:
-        return Selector(SelectorKind.SQL, filter=text, parsed=term)
-    return Selector(SelectorKind.FILTER, filter=hive, parsed=term)
+    return Selector(SelectorKind.FILTER, filter=normal(parse_sql(text)))
 
 
 def by_names(names: Iterable[str]) -> Selector:
@@ -165,6 +190,37 @@ def by_values(values: Sequence[str]) -> Selector:
     while first and not first[-1]:
         first.pop()
     return Selector(SelectorKind.VALUES, values=tuple(first)) if first else ALL
+
+
+def selector_of(form: object) -> Selector:
+    """Return the selector that a message carries as ``form``.
+
+    Raises:
+        WireError: it is none, not in its one form, or over a bound; says what was expected.
+    """
+    kind, *items = form if isinstance(form, tuple) and form else (None,)
+    if len(items) != (kind in _WITH_ITEM) or kind not in _KINDS or type(kind) is not int:
+        raise WireError("a selector expected: its kind, and what it selects")
+    if packed_size(cast(Form, form)) > SELECTOR_BYTES_MAX:
+        raise WireError(f"a selector of at most {SELECTOR_BYTES_MAX} bytes expected")
+    if kind not in _WITH_ITEM:
+        return ALL if kind == SelectorKind.BLOCKS else TABLE_ONLY
+    (item,) = items
+    if kind == SelectorKind.FILTER:
+        return Selector(SelectorKind.FILTER, filter=term_of(item))
+    if not isinstance(item, tuple) or set(map(type, item)) - {str} or not _are_bounded(item):
+        raise WireError(f"{ITEMS_MAX} texts of at most {CHARS_MAX} characters expected")
+    if kind == SelectorKind.NAMES:
+        if any(map(ge, item, item[1:])):
+            raise WireError("names expected that are sorted, and distinct")
+        return Selector(SelectorKind.NAMES, names=item)
+    if not item or not item[-1]:
+        raise WireError("values expected, of which the last is not empty")
+    return Selector(SelectorKind.VALUES, values=item)
+
+
+def _are_bounded(texts: Sequence[str]) -> bool:
+    return len(texts) <= ITEMS_MAX and max(map(len, texts), default=0) <= CHARS_MAX
 
 
 def _has_values(values: Sequence[str]) -> Matches:
@@ -291,8 +347,9 @@ def _leaving(literal: str, lead: str, *, by: str) -> list[KeyRange]:
 
 
 def _plain(literal: str) -> str:
-    """Return ``literal`` up to its first character that is escaped in names."""
-    return next((literal[:at] for at, one in enumerate(literal) if _escaped(one) != one), literal)
+    """Return ``literal`` up to its first character that is escaped in names, or to PLAIN_MAX."""
+    first = literal[:PLAIN_MAX]
+    return next((first[:at] for at, one in enumerate(first) if _escaped(one) != one), first)
 
 
 def _under(name: str, *, more: bool) -> KeyRange:

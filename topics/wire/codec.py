@@ -30,6 +30,7 @@ import msgpack
 from ..errors import VersionMismatch, WireError
 from ..objects.encoding.values import DOCUMENT_BYTES_MAX
 from ..objects.names import KEY_BYTES_MAX
+from ..objects.selector import Selector, selector_of
 from ..topic import (
     ALL_OFFERED,
     FULL,
@@ -700,6 +701,13 @@ def _write_entry(entry: Entry) -> list[object]:
     return [key, version, schema, data, value, *whole]
 
 
+def _read_selector(value: Any, where: str) -> Selector:
+    try:
+        return selector_of(value)
+    except WireError as error:
+        raise WireError(f"{where}: {error}") from None
+
+
 _BOUNDED: Final = {int: _integer, bytes: _blob, str: _text}
 _TEXT: Final = _text(0, TEXT_MAX)
 _U64: Final = _codec_of(U64)
@@ -714,6 +722,7 @@ _PLAIN: Final[dict[Any, Codec]] = {
     float: Codec(_number, _same),
     Cell: Codec(_cell, _same),
     Entry: Codec(_read_entry, _write_entry),
+    Selector: Codec(_read_selector, lambda selector: selector.form),
 }
 
 SHAPES: Final[dict[type, tuple[int, dict[str, Codec]]]] = {

@@ -395,7 +395,7 @@ class ChunkedLoad:
         for low, high in [("", AFTER_ALL)] if ranges is None else ranges:
             unscanned += every[bisect_left(every, low) : bisect_left(every, high)]
         unscanned += self.unconfirmed
-        self.selections[selector.unparsed()] = awaited = Awaited(matches, unscanned)
+        self.selections[selector] = awaited = Awaited(matches, unscanned)
         return awaited
 
     def _next_awaited(self) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.topics.errors import SourceError, SourceRefused
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
+from topicast.topics.objects.selector import ALL
+from topicast.topics.wire.messages.catalog import Pull, Pulled, Sync, Synced
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.questions import Order
 
@@ -115,7 +116,7 @@ def test_a_pause_answers_from_what_is_held_and_reads_nothing() -> None:
     core.order("events", "pause")
     core.wait(1)
     core.metastore.calls.clear()
-    held = Pull(request=4, db="d", table="u", selector=SELECT_BLOCKS, credit=1 << 20)
+    held = Pull(request=4, db="d", table="u", selector=ALL, credit=1 << 20)
     assert core.answer_to(held, Pulled, turns=10).entries
     cold = replace(held, request=5, table="t")
     refused = core.answer_to(cold, Refused, turns=10)

@@ -9,7 +9,8 @@ from topicast.catalog.follow.name_listing import Lifecycle
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import FakeMetastore, copied
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
+from topicast.topics.objects.selector import ALL
+from topicast.topics.wire.messages.catalog import Pull, Pulled, Sync, Synced
 
 
 def core_with(*, off: str = "", database: str = "", **settings: Any) -> Alone:
@@ -90,7 +91,7 @@ def test_a_table_that_is_off_is_answered_as_it_was_and_refreshed_once_by_an_orde
     core = core_with(off="true")
     add(core, "2")
     core.wait(2)
-    pull = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20)
+    pull = Pull(request=4, db="d", table="t", selector=ALL, credit=1 << 20)
     assert core.answer_to(pull, Pulled, turns=4).entries
     core.order("refresh", "d.t")
     assert core.partitions() == ["ds=1", "ds=2"]

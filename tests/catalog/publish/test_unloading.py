@@ -11,10 +11,10 @@ from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.keys import client_for
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import ALL
 from topicast.topics.policy import Policy
 from topicast.topics.topic import STUB
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
     USED_MAX,
     Pull,
     Pulled,
@@ -31,7 +31,7 @@ def aged(*tables: str) -> Alone:
 
 
 def pull(table: str = "t") -> Pull:
-    return Pull(request=4, db="d", table=table, selector=SELECT_BLOCKS, credit=1 << 20)
+    return Pull(request=4, db="d", table=table, selector=ALL, credit=1 << 20)
 
 
 def is_stub(core: Alone, table: str = "t") -> bool:

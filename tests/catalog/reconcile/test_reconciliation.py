@@ -19,7 +19,8 @@ from topicast.catalog.reconcile.reconciliation import (
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
 from topicast.topics.errors import SourceError
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull
+from topicast.topics.objects.selector import ALL
+from topicast.topics.wire.messages.catalog import Pull
 from topicast.topics.wire.messages.data import SOURCE_RECONCILIATION
 
 ROUND = NAMES_S + 10  # until all objects of a small metastore have been compared once
@@ -189,7 +190,7 @@ def test_where_events_are_off_everything_converges() -> None:
 
 def test_tables_that_readers_request_are_compared_first() -> None:
     core = loaded(*(f"t{n:03d}" for n in range(250)))
-    core.ask(Pull(request=4, db="d", table="t249", selector=SELECT_BLOCKS, credit=1 << 20))
+    core.ask(Pull(request=4, db="d", table="t249", selector=ALL, credit=1 << 20))
     core.wait(2)
     core.effects.clear()
     core.wait(NAMES_S + 5)

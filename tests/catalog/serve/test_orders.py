@@ -14,9 +14,10 @@ from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import ALL
 from topicast.topics.topic import STUB, TOMBSTONE, Entry
 from topicast.topics.wire.messages.answers import NamedFacts
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
+from topicast.topics.wire.messages.catalog import Pull, Pulled
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
 from topicast.topics.wire.messages.questions import Order
@@ -88,7 +89,7 @@ def test_mode_minimal_loads_only_what_is_asked_for(core: Alone) -> None:
     core.order("invalidate", "d.t")
     core.turn(20)
     assert not core.is_loaded()
-    pull = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20)
+    pull = Pull(request=4, db="d", table="t", selector=ALL, credit=1 << 20)
     answer = core.answer_to(pull, Pulled, turns=10)
     assert len(answer.entries) == 2
     assert core.is_loaded()

@@ -16,14 +16,17 @@ from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.encoding import values
 from topicast.topics.objects.encoding.values import LOADING, decode_block, decode_table_value
+from topicast.topics.objects.selector import (
+    ALL,
+    TABLE_ONLY,
+    Selector,
+    by_filter,
+    by_names,
+    by_values,
+)
 from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import value_of
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
-    SELECT_FILTER,
-    SELECT_NAMES,
-    SELECT_TABLE,
-    SELECT_VALUES,
     Pull,
     Pulled,
 )
@@ -32,7 +35,7 @@ from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.readers import Credit
 
 
-def pull(request: int = 4, table: str = "t", selector: int = SELECT_BLOCKS, **fields: int) -> Pull:
+def pull(request: int = 4, table: str = "t", selector: Selector = ALL, **fields: int) -> Pull:
     fields = {"credit": 1 << 20, **fields}
     return Pull(request=request, db="d", table=table, selector=selector, **fields)
 
@@ -110,7 +113,7 @@ def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answe
         unread.ask(pull(), peer=peer)
     unread.turn(1)
     for peer in peers:
-        unread.ask(pull(5, selector=SELECT_TABLE), peer=peer)
+        unread.ask(pull(5, selector=TABLE_ONLY), peer=peer)
     unread.turn(40)
     calls = Counter(unread.metastore.calls)
     assert (calls["tables"], calls["partition_names"], calls["partitions"]) == (1, 1, 1)
@@ -237,10 +240,10 @@ def test_pull_that_selects_a_partition_that_cannot_be_read_is_refused_and_others
     assert "d.t: the metastore cannot read it: ds=1: corrupt" in answer.message
 
     def selected(name: str) -> Pull:
-        return replace(pull(selector=SELECT_NAMES), names=(name,))
+        return pull(selector=by_names((name,)))
 
     assert unread.answer_to(selected("ds=1"), Refused).code == "UNREADABLE"
-    unread.answer_to(pull(selector=SELECT_TABLE), Pulled)
+    unread.answer_to(pull(selector=TABLE_ONLY), Pulled)
     unread.answer_to(selected("ds=2"), Pulled, turns=6)
     unread.add(unread.metastore.get_table("d", "t"), "3")
     unread.turn(6)
@@ -294,7 +297,7 @@ def selected(core: Alone, **fields: object) -> list[str]:
 
 def test_partitions_by_names_are_answered_before_the_others_are_read(large: Alone) -> None:
     """P-PULL-14."""
-    assert "ds=6" in selected(large, selector=SELECT_NAMES, names=("ds=6", "ds=none"))
+    assert "ds=6" in selected(large, selector=by_names(("ds=6", "ds=none")))
     large.catalogd.resume()
     large.turn(12)
     large.answer_to(pull(9), Pulled)
@@ -305,12 +308,12 @@ def test_partitions_by_filter_or_values_are_answered_before_the_others_are_read(
     large: Alone,
 ) -> None:
     """P-PULL-14."""
-    assert "ds=6" in selected(large, selector=SELECT_FILTER, filter="ds > '5'")
-    assert selected(large, request=5, selector=SELECT_VALUES, values=("6",))
+    assert "ds=6" in selected(large, selector=by_filter("ds > '5'"))
+    assert selected(large, request=5, selector=by_values(("6",)))
 
 
 def test_filter_that_is_none_for_a_cold_table_is_refused_as_for_any(large: Alone) -> None:
-    large.ask(replace(pull(), selector=SELECT_FILTER, filter="hour > 5"))
+    large.ask(replace(pull(), selector=by_filter("hour > 5")))
     large.turn(12)
     assert refused(large).code == "FILTER"
 
@@ -371,7 +374,7 @@ def test_content_that_is_not_in_memory_is_read_and_sent(limited: Alone) -> None:
     names = [name for one in blocks for name in decode_block(value_of(one), one.version).names]
     assert len(names) == 200
     cool(limited)
-    limited.ask(pull(5, selector=SELECT_NAMES, names=("ds=150", "ds=299")))
+    limited.ask(pull(5, selector=by_names(("ds=150", "ds=299"))))
     limited.turn()
     assert [len(one.entries) for one in limited.replies() if isinstance(one, Pulled)] == [3]
 

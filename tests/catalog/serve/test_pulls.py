@@ -11,6 +11,7 @@ from topicast.catalog.serve.pull_server import answer, held
 from topicast.tests.catalog.holding import Holding, T, parts, struct
 from topicast.topics.objects.encoding.values import decode_block, decode_listing
 from topicast.topics.objects.names import TableId, block_key, table_key
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.streams.bulk import Part, pulled_cost
 from topicast.topics.topic import VALUE, value_of
 from topicast.topics.wire import encode
@@ -22,9 +23,6 @@ from topicast.topics.wire.header import (
     VALUE_BYTES_MAX,
 )
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
-    SELECT_FILTER,
-    SELECT_TABLE,
     Claimed,
     Pull,
     Pulled,
@@ -63,7 +61,7 @@ def source() -> Answers:
     return Answers()
 
 
-def pull(table: str = "t", *, request: int = 1, selector: int = SELECT_BLOCKS, **held: int) -> Pull:
+def pull(table: str = "t", *, request: int = 1, selector: Selector = ALL, **held: int) -> Pull:
     """Return a pull by someone who holds these blocks, by lower bound, at these versions."""
     keys = tuple((block_key("d", table, lower), version) for lower, version in held.items())
     return Pull(request=request, db="d", table=table, selector=selector, credit=1 << 20, held=keys)
@@ -82,7 +80,7 @@ def test_large_value_comes_in_pieces_that_follow_each_other(source: Answers) -> 
     comment = random.Random(1).randbytes(VALUE_BYTES_MAX).hex()
     source.holding.change(dict(parts("15", comment=comment)))
     source.holding.change(dict(parts("2", comment="small")))
-    wanted = pull(selector=SELECT_BLOCKS)
+    wanted = pull(selector=ALL)
     found = source.answer(wanted)
     assert [one.sequence for one in found] == list(range(len(found)))
     assert [one.last for one in found] == [False] * (len(found) - 1) + [True]
@@ -104,7 +102,7 @@ def test_value_of_as_many_bytes_as_a_piece_ends_with_it(
     note = random.Random(1).randbytes(VALUE_BYTES_MAX).hex()
     source.holding.change({}, thrift=struct(T, "ds", comment=note))
     monkeypatch.setattr(cutting, "PIECE_BYTES_MAX", source.holding.entry().size)
-    found = source.one(pull(selector=SELECT_TABLE))
+    found = source.one(pull(selector=TABLE_ONLY))
     assert found.last
     assert found.entries == (source.holding.entry(),)
 
@@ -118,9 +116,7 @@ def days(source: Answers, count: int = 200) -> None:
 
 
 def filtered(text: str, *held: tuple[bytes, int]) -> Pull:
-    return Pull(
-        request=1, db="d", table="t", selector=SELECT_FILTER, credit=1 << 20, held=held, filter=text
-    )
+    return Pull(request=1, db="d", table="t", selector=by_filter(text), credit=1 << 20, held=held)
 
 
 def blocks_of(answers: tuple[Pulled, ...]) -> dict[str, tuple[str, ...]]:
@@ -241,9 +237,7 @@ def test_stale_block_outside_the_filter_is_named_as_gone(source: Answers) -> Non
 
 
 def test_filter_on_a_table_that_does_not_exist_is_answered_with_that() -> None:
-    gone = Pull(
-        request=1, db="d", table="none", selector=SELECT_FILTER, credit=1, held=(), filter="x = 1"
-    )
+    gone = Pull(request=1, db="d", table="none", selector=by_filter("x = 1"), credit=1, held=())
     assert not Answers().one(gone).found
 
 

@@ -22,13 +22,11 @@ from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, by_filter
 from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
-    SELECT_FILTER,
-    SELECT_TABLE,
     Claimed,
     Compare,
     Compared,
@@ -53,7 +51,7 @@ from topicast.topics.wire.messages.readers import Cancel, Join
 from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
 REFRESH = Order(request=4, sender="ann", order="refresh")
-PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
+PULL = Pull(request=4, db="d", table="t", selector=TABLE_ONLY, credit=1 << 20)
 REPORT = Report(request=4, driver=bytes(16), metastore="", finished=0, writes=())
 LEASE = Lease(request=4, db="d", table="t", holder=bytes(16), owner="me", lease_s=9)
 
@@ -228,7 +226,7 @@ def test_sync_while_the_metastore_is_away_is_refused_in_time(core: Alone) -> Non
 
 def test_pull_that_is_asked_again_begins_anew(core: Alone) -> None:
     """P-PULL-4: under credit like a catch-up, and under the same id it begins at its first part."""
-    ask = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=0)
+    ask = Pull(request=4, db="d", table="t", selector=ALL, credit=0)
     for request in range(5, 4 + STREAMS_PER_PEER_MAX):
         core.ask(replace(ask, request=request))
     core.ask(ask)
@@ -292,8 +290,8 @@ def test_claims_that_do_not_hold_are_named_as_of_one_moment(core: Alone) -> None
     assert answer.stale == ((1, 0),)
 
 
-def test_pull_whose_filter_cannot_be_read_is_refused_with_the_reason(core: Alone) -> None:
-    pull = replace(PULL, selector=SELECT_FILTER, filter="ds >>= 1")
+def test_pull_whose_filter_does_not_fit_its_table_is_refused_with_the_reason(core: Alone) -> None:
+    pull = replace(PULL, selector=by_filter("other = 1"))
     answer = core.answer_to(pull, Refused)
     assert (answer.code, answer.retry_ms) == ("FILTER", 0)
     assert answer.message.startswith("d.t: ")

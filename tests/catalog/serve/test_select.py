@@ -11,14 +11,18 @@ from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.names import block_key, partition_name, partition_values, table_key
-from topicast.topics.objects.selector import by_filter
+from topicast.topics.objects.selector import (
+    ALL,
+    TABLE_ONLY,
+    Selector,
+    SelectorKind,
+    by_filter,
+    by_names,
+    by_values,
+    selector_of,
+)
 from topicast.topics.objects.tables import Column
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
-    SELECT_FILTER,
-    SELECT_NAMES,
-    SELECT_TABLE,
-    SELECT_VALUES,
     Pull,
 )
 
@@ -42,7 +46,7 @@ def held(*values: tuple[str, str]) -> Holding:
 HOLDING = held(*product(DAYS, HOURS))
 
 
-def pull(selector: int, **fields: object) -> Pull:
+def pull(selector: Selector, **fields: object) -> Pull:
     return Pull(request=1, db="d", table="t", selector=selector, credit=1, **fields)
 
 
@@ -56,7 +60,7 @@ def names(selection: Selection) -> list[str]:
     return [name for entry in blocks for name in selection.names_in(entry)]
 
 
-def selected(selector: int, **fields: object) -> list[str]:
+def selected(selector: Selector, **fields: object) -> list[str]:
     """Return the names in the answer; as blocks and as names alone they are the same."""
     asked = pull(selector, **fields)
     found = names(select(HOLDING.tables, asked))
@@ -65,20 +69,21 @@ def selected(selector: int, **fields: object) -> list[str]:
 
 
 def test_table_alone_is_one_entry_and_everything_is_all_of_them() -> None:
-    assert sent(select(HOLDING.tables, pull(SELECT_TABLE))) == (table_key(*T),)
-    assert tuple(selected(SELECT_BLOCKS)) == NAMES
+    assert sent(select(HOLDING.tables, pull(TABLE_ONLY))) == (table_key(*T),)
+    assert tuple(selected(ALL)) == NAMES
 
 
 def test_names_alone_bring_no_table() -> None:
     """P-PULL-8."""
-    found = select(HOLDING.tables, pull(SELECT_BLOCKS, names_only=True))
+    found = select(HOLDING.tables, pull(ALL, names_only=True))
     assert table_key(*T) not in sent(found)
 
 
 @given(st.sets(st.sampled_from((*NAMES, NONE, "", "zzz")), max_size=5))
 def test_named_partitions_come_in_the_blocks_in_which_they_stand(wanted: set[str]) -> None:
     """P-PULL-7."""
-    found = select(HOLDING.tables, pull(SELECT_NAMES, names=tuple(wanted)))
+    named = selector_of((int(SelectorKind.NAMES), tuple(sorted(wanted))))
+    found = select(HOLDING.tables, pull(named))
     assert names(found) == sorted(wanted.intersection(NAMES))
     assert len(sent(found)) <= 1 + len(wanted)
 
@@ -92,13 +97,13 @@ def test_values_select_those_that_have_them(day: str, count: int) -> None:
         for name in NAMES
         if all(not v or v == f for v, f in zip(values, partition_values(name), strict=False))
     ]
-    assert selected(SELECT_VALUES, values=values) == expected
+    assert selected(by_values(values)) == expected
 
 
 def test_first_values_reach_few_blocks() -> None:
-    few = sent(select(HOLDING.tables, pull(SELECT_VALUES, values=("2026-11-01", ""))))
+    few = sent(select(HOLDING.tables, pull(by_values(("2026-11-01", "")))))
     assert len(few) <= 4
-    one = sent(select(HOLDING.tables, pull(SELECT_VALUES, values=("2026-11-01", "07"))))
+    one = sent(select(HOLDING.tables, pull(by_values(("2026-11-01", "07")))))
     assert len(one) == 2
 
 
@@ -123,17 +128,16 @@ def test_filter_selects_what_it_selects_one_by_one(
     matches = by_filter(text).matches(COLUMNS)
     assert matches is not None
     expected = [name for name in NAMES if matches(name)]
-    assert selected(SELECT_FILTER, filter=text) == expected
+    assert selected(by_filter(text)) == expected
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        pull(SELECT_FILTER, filter="nonsense"),
-        pull(SELECT_VALUES, values=("a", "b", "c")),
-        pull(9),
+        pull(by_filter("other = 1")),
+        pull(by_values(("a", "b", "c"))),
     ],
-    ids=["filter", "values", "selector"],
+    ids=["filter", "values"],
 )
 def test_what_is_no_selection_is_refused(asked: Pull) -> None:
     """P-PULL-7."""
@@ -144,29 +148,29 @@ def test_what_is_no_selection_is_refused(asked: Pull) -> None:
 def test_selection_of_a_table_without_partitions_is_the_table() -> None:
     holding = Holding()
     holding.whole(struct(T), {})
-    for asked in (pull(SELECT_BLOCKS), pull(SELECT_NAMES, names=(NONE,)), pull(SELECT_VALUES)):
+    for asked in (pull(ALL), pull(by_names((NONE,)))):
         assert sent(select(holding.tables, asked)) == (table_key(*T),)
     with pytest.raises(UsageError):
-        select(holding.tables, pull(SELECT_VALUES, values=("x",)))
+        select(holding.tables, pull(by_values(("x",))))
 
 
 def test_what_is_held_and_current_is_left_out_whether_it_is_selected_or_not() -> None:
     """P-PULL-2."""
-    every = select(HOLDING.tables, pull(SELECT_BLOCKS)).entries
+    every = select(HOLDING.tables, pull(ALL)).entries
     have = tuple((entry.key, entry.version) for entry in every)
     lost = (block_key(*T, "ds=00"), 1)
-    found = select(HOLDING.tables, pull(SELECT_NAMES, names=NAMES[:1], held=(*have, lost)))
+    found = select(HOLDING.tables, pull(by_names(NAMES[:1]), held=(*have, lost)))
     assert (found.entries, found.gone) == ([], (lost[0],))
     old = tuple((key, version - 1) for key, version in have)
-    found = select(HOLDING.tables, pull(SELECT_NAMES, names=NAMES[:1], held=old))
+    found = select(HOLDING.tables, pull(by_names(NAMES[:1]), held=old))
     assert {*sent(found), *found.gone} == {key for key, _ in have}
     assert len(sent(found)) == 2
 
 
 def test_page_begins_at_its_cursor_and_tells_of_nothing_that_is_gone() -> None:
     """P-PULL-9."""
-    every = select(HOLDING.tables, pull(SELECT_BLOCKS))
+    every = select(HOLDING.tables, pull(ALL))
     cursor = every.entries[3].key
     lost = ((block_key(*T, "ds=00"), 1),)
-    page = select(HOLDING.tables, pull(SELECT_BLOCKS, after=cursor, held=lost))
+    page = select(HOLDING.tables, pull(ALL, after=cursor, held=lost))
     assert (page.entries, page.gone) == (every.entries[3:], ())

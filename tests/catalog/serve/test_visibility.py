@@ -12,13 +12,12 @@ from topicast.tests.keys import client
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import table_key, table_name
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector
 from topicast.topics.policy import Policy
 from topicast.topics.topic import table_topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import (
-    SELECT_BLOCKS,
-    SELECT_TABLE,
     Claimed,
     Pull,
     Pulled,
@@ -65,7 +64,7 @@ def core() -> Alone:
 
 
 def pull(db: str, table: str = "orders", **more: object) -> Pull:
-    fields = {"selector": SELECT_BLOCKS, "credit": 1 << 20, **more}
+    fields = {"selector": ALL, "credit": 1 << 20, **more}
     return Pull(request=4, db=db, table=table, **fields)
 
 
@@ -83,9 +82,9 @@ def test_table_that_is_seen_is_pulled(core: Alone) -> None:
     assert {entry.key[:6] for entry in found.entries} == {b"sales\0"}
 
 
-@pytest.mark.parametrize("selector", [SELECT_TABLE, SELECT_BLOCKS])
+@pytest.mark.parametrize("selector", [TABLE_ONLY, ALL])
 def test_table_that_is_not_seen_is_refused_alike_and_at_once_be_it_there_or_not(
-    core: Alone, selector: int
+    core: Alone, selector: Selector
 ) -> None:
     """P-POLICY-5."""
     refused = []

@@ -18,8 +18,9 @@ from topicast.catalog.serve.pending import (
     PendingRequests,
     TableWaits,
 )
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector
 from topicast.topics.turn import Turn
-from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Pull
+from topicast.topics.wire.messages.catalog import Pull
 
 NOW = 100.0
 WAIT_S = 5.0
@@ -127,7 +128,7 @@ def test_whatever_happens_no_request_is_lost_or_taken_twice(
 # -- pulls that wait for a table
 
 
-def pull(request: int, table: str = "t", selector: int = SELECT_BLOCKS, **fields: object) -> Pull:
+def pull(request: int, table: str = "t", selector: Selector = ALL, **fields: object) -> Pull:
     return Pull(request=request, db="d", table=table, selector=selector, credit=1, **fields)
 
 
@@ -187,8 +188,8 @@ def test_pulls_that_can_be_answered_are_taken_before_others_of_the_table(
 ) -> None:
     machine = TableWaits(turn)
     machine.add(b"a", pull(1))
-    machine.add(b"a", pull(2, selector=SELECT_TABLE))
-    itself = machine.take(("d", "t"), lambda one: one.selector == SELECT_TABLE)
+    machine.add(b"a", pull(2, selector=TABLE_ONLY))
+    itself = machine.take(("d", "t"), lambda one: one.selector == TABLE_ONLY)
     assert ids(itself) == [(b"a", 2)]
     assert len(machine) == 1
     turn.now = NOW + TABLE_WAIT_S_MAX

@@ -13,7 +13,6 @@ from topicast.subscriber.fetch.fetcher import (
     BYTES_PER_S_MAX,
     BYTES_PER_S_MIN,
     LARGE_BYTES,
-    NAMES_BYTES_MAX,
     PULLS_MAX,
     ROUND_TRIP_S,
     ROUND_TRIP_S_MAX,
@@ -34,9 +33,11 @@ from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import LinkError, NotReady, NotVisible, OverBudget
 from topicast.topics.objects.encoding.values import decode_block, decode_listing, encode_listing
+from topicast.topics.objects.filters.form import ITEMS_MAX, TERMS_MAX
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
     ALL,
+    SELECTOR_BYTES_MAX,
     TABLE_ONLY,
     Selector,
     by_filter,
@@ -47,7 +48,7 @@ from topicast.topics.requests import RETRY_S
 from topicast.topics.turn import Turn
 from topicast.topics.wire.codec import TEXT_MAX
 from topicast.topics.wire.header import VALUE_BYTES_MAX
-from topicast.topics.wire.messages.catalog import SELECT_TABLE, Claimed, Pull, Pulled
+from topicast.topics.wire.messages.catalog import Claimed, Pull, Pulled
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.readers import Cancel
 
@@ -191,16 +192,19 @@ def test_running_pulls_are_bounded_and_the_others_follow(service: Published) -> 
     "selector",
     [
         by_filter(f"ds = '{LONG}'"),
-        by_names(tuple(f"ds={number:05d}" for number in range(NAMES_BYTES_MAX // 10))),
+        by_names(tuple(f"ds={number:05d}" for number in range(ITEMS_MAX + 1))),
+        by_names(tuple(f"ds={number:0100d}" for number in range(SELECTOR_BYTES_MAX // 100))),
+        by_filter(" or ".join(f"ds = '{number}'" for number in range(TERMS_MAX + 1))),
+        by_filter(f"ds in ({', '.join(map(str, range(ITEMS_MAX + 1)))})"),
         by_names((f"ds={LONG}",)),
         by_values((LONG,)),
     ],
-    ids=["filter", "names", "name", "value"],
+    ids=["literal", "names", "long names", "terms", "list", "name", "value"],
 )
 def test_what_is_too_long_for_a_message_brings_all_blocks(selector: Selector) -> None:
     """P-LIM-6."""
     (pull,) = sent(fetcher().begin(sales(selector), now=0.0))
-    assert pull.selection == ALL
+    assert pull.selector == ALL
 
 
 def test_fetches_that_wait_are_bounded_and_the_next_one_fails() -> None:
@@ -240,7 +244,9 @@ def test_pull_without_a_caller_is_cancelled_and_the_next_begins() -> None:
 
 def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: Published) -> None:
     machine = fetcher()
-    reply = service.pulled(Pull(request=7, db="shop", table="orders", selector=0, credit=1 << 20))
+    reply = service.pulled(
+        Pull(request=7, db="shop", table="orders", selector=TABLE_ONLY, credit=1 << 20)
+    )
     assert machine.part(reply, now=0.0) == (None, ())
     none, effects = machine.part(replace(reply, last=False), now=0.0)
     assert none is None
@@ -306,7 +312,7 @@ def test_claims_are_repeated_with_each_page_of_their_epoch(service: Published, b
 def test_pull_of_the_table_alone_selects_no_partition() -> None:
     """P-PULL-11."""
     _, pull = begun(fetch())
-    assert pull.selector == SELECT_TABLE
+    assert pull.selector == TABLE_ONLY
 
 
 def test_page_that_is_not_the_first_may_come_in_parts(service: Published) -> None:
@@ -366,7 +372,7 @@ def test_named_partitions_are_remembered_as_held(service: Published) -> None:
         return set(snapshot(machine.part(service.pulled(pull), now=0.0)).selections or ())
 
     assert selections(("ds=001", "ds=000")) == {by_names(("ds=000", "ds=001"))}
-    long = tuple(f"ds={number:05d}" for number in range(pulls.SELECTION_LENGTH_MAX // 8))
+    long = tuple(f"ds={number:05d}" for number in range(pulls.SELECTION_BYTES_MAX // 8))
     assert selections(long) == set(), "too long to remember"
 
 

@@ -14,9 +14,9 @@ from topicast.subscriber.store.table_snapshot import (
 from topicast.subscriber.store.view import TopicView
 from topicast.tests.cluster.published import Published
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.selector import by_filter
+from topicast.topics.objects.selector import TABLE_ONLY, by_filter
 from topicast.topics.topic import Entry
-from topicast.topics.wire.messages.catalog import SELECT_TABLE, Claimed, Pull
+from topicast.topics.wire.messages.catalog import Claimed, Pull
 
 
 def pulled(**at: int) -> TopicView:
@@ -84,7 +84,7 @@ def test_claim_that_catalogd_calls_stale_is_not_confirmed() -> None:
         request=1,
         db="shop",
         table="items",
-        selector=SELECT_TABLE,
+        selector=TABLE_ONLY,
         credit=1 << 20,
         epoch=service.epoch,
         claims=claims,

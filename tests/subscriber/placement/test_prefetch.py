@@ -15,6 +15,7 @@ from topicast.subscriber.placement.usage import HALF_LIFE_S, HOT_PER_S
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import by_sql
 from topicast.topics.wire.messages.catalog import Pulled
 from topicast.topics.wire.messages.data import Delta
 
@@ -119,7 +120,8 @@ def test_only_what_the_last_filters_need_is_pulled() -> None:
     before = len(shopping.pulls())
     shopping.shop.change("shop.sales", {"ds=080": {"n": "new"}})
     shopping.pass_time(2)
-    assert [one.filter for one in shopping.pulls()[before:]] == texts[-FILTERS_MAX:]
+    newest = [by_sql(text) for text in texts[-FILTERS_MAX:]]
+    assert [one.selector for one in shopping.pulls()[before:]] == newest
     for text in texts[-FILTERS_MAX:]:
         assert shopping.memory_of_partitions("shop.sales", text) is not None
     assert shopping.stats().prefetches == FILTERS_MAX

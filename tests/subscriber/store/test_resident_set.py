@@ -17,6 +17,7 @@ from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget
+from topicast.topics.objects.filters.form import ITEMS_MAX
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import by_names
 from topicast.topics.topic import (
@@ -397,7 +398,7 @@ def test_change_of_a_block_that_no_filter_needs_costs_a_pull_without_entries(how
 
 def test_filter_too_long_for_a_message_brings_all_blocks() -> None:
     shopping = at("minimal")
-    listed = ", ".join(f"'{number}'" for number in range(2000))
+    listed = ", ".join(f"'{number}'" for number in range(ITEMS_MAX + 1))
     assert shopping.partitions("shop.sales", f"ds in ({listed})") == ()
     assert len(shopping.memory_of_partitions("shop.sales") or ()) == 100
 

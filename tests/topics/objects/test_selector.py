@@ -43,13 +43,6 @@ def test_what_selects_in_different_ways_is_different() -> None:
     assert len({*every, by_values(("", "a"))}) == 7
 
 
-def test_selector_without_its_parsed_filter_is_the_same() -> None:
-    selector = by_filter("ds = '1'")
-    assert selector.unparsed() == selector
-    assert selector.unparsed().ranges(TEXTS) == selector.ranges(TEXTS)
-    assert ALL.unparsed() is ALL
-
-
 def within(selector: Selector, columns: tuple[Column, ...], names: list[str]) -> list[str] | None:
     """Return those of ``names`` that are in the selector's ranges; None if these are unknown."""
     ranges = selector.ranges(columns)

@@ -6,11 +6,8 @@ from pkgutil import iter_modules
 
 import pytest
 
-from topicast.topics.errors import UsageError
-from topicast.topics.objects.selector import SelectorKind, by_filter, by_names
 from topicast.topics.wire import messages
 from topicast.topics.wire.codec import SHAPES
-from topicast.topics.wire.messages.catalog import SELECT_FILTER, SELECT_NAMES, Pull
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 
@@ -38,18 +35,3 @@ def test_message_is_frozen_and_built_by_keyword(cls: type) -> None:
 
 def test_every_message_has_a_header_or_a_shape() -> None:
     assert set(EVERY) == {*DATA, *SHAPES}
-
-
-def test_fields_of_a_pull_make_up_its_selector() -> None:
-    pull = Pull(request=1, db="d", table="t", selector=SELECT_FILTER, credit=1, filter="a = 1")
-    assert pull.selection == by_filter("a = 1")
-    named = dataclasses.replace(pull, selector=SELECT_NAMES, filter="", names=("a=2", "a=1"))
-    assert named.selection == by_names(("a=1", "a=2"))
-
-
-@pytest.mark.parametrize("selector", [6, 99, SelectorKind.FILTER])
-def test_pull_that_selects_nothing_known_has_no_selector(selector: int) -> None:
-    """P-PULL-7."""
-    pull = Pull(request=1, db="d", table="t", selector=selector, credit=1, filter="nonsense")
-    with pytest.raises(UsageError):
-        assert pull.selection

@@ -2,8 +2,9 @@
 
     text of Hive ──hive.py──▶ ┐
                               ├─▶ Term ──matching.py, with a table's columns──▶ Predicate
-    text of SQL  ──sql.py───▶ ┘
+    text of SQL  ──sql.py───▶ ┘    ▲
+                                   └──form.py──▶ in messages
 
-Both languages are read into the same terms. ``matching.py`` and ``operands.py`` alone decide what a
-term means for a column of a type.
+Both languages are read once, where they come in, into the same terms; a term is what is kept, sent
+and compared. ``matching.py`` and ``operands.py`` alone decide what it means for a column of a type.
 """

@@ -35,8 +35,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "like", "between"})
-_SIGNS: Final = frozenset({"=", "!=", "<>", "<", "<=", ">", ">="})
-_REVERSED: Final = {"=": "=", "!=": "!=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SIGNS: Final = {sign: sign for sign in ("=", "!=", "<", "<=", ">", ">=")} | {"<>": "!="}
+_REVERSED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LITERALS: Final = frozenset({"text", "date", "number"})
 
 
@@ -124,7 +124,7 @@ class _Parser:
     def _sign(self) -> str:
         if self._tokens.kind not in _SIGNS:
             raise self._tokens.wrong("a comparison as = or <")
-        return self._tokens.take().kind
+        return _SIGNS[self._tokens.take().kind]
 
     def _literal(self) -> Literal:
         if self._tokens.kind not in _LITERALS:
@@ -137,4 +137,4 @@ class _Parser:
 
 def _pieces(like: str) -> tuple[tuple[str, ...], ...]:
     """Return the pieces of a ``like`` of the metastore's."""
-    return tuple(tuple("" if char == "." else char for char in piece) for piece in like.split(".*"))
+    return tuple(tuple(piece.split(".")) for piece in like.split(".*"))

@@ -14,6 +14,7 @@ from .operands import (
     CHAR,
     NULL,
     Operand,
+    Read,
     Value,
     applied,
     beside,
@@ -28,7 +29,7 @@ PATTERN_MAX: Final = 4096  # characters of a like's text, which is compiled
 Predicate: TypeAlias = Callable[[Sequence[str]], bool]
 """Whether a partition matches, by its values."""
 
-_COMPARE: Final = {"=": eq, "!=": ne, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_COMPARE: Final = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def bind(term: Term, columns: Sequence[Column]) -> Predicate:
@@ -78,13 +79,16 @@ def _test(term: Comparison | Among | Like, operand: Operand) -> Callable[[Value]
         raise UsageError(f"{operand.is_called}: {why}")
     found = beside_each(operand, term.literals)
     plain = frozenset(value for change, value in found if change is None)
-    others = [one for one in found if one[0] is not None]
+    others: dict[Read, set[Value]] = {}
+    for change, literal in found:
+        if change is not None:
+            others.setdefault(change, set()).add(literal)
 
     def among(value: Value) -> bool:
         if value in plain:
             return not negated
-        changed = [(change(value), literal) for change, literal in others if change is not None]
-        if any(one == literal for one, literal in changed):
+        changed = [(change(value), literals) for change, literals in others.items()]
+        if any(one in literals for one, literals in changed):
             return not negated
         return negated and all(one is not None for one, _ in changed)
 
@@ -108,10 +112,10 @@ def _compared(
 
 def _pattern(pieces: Sequence[Sequence[str]]) -> re.Pattern[str]:
     """Return what ``pieces`` match; each is sought once, so no text takes long."""
-    length = sum(map(len, pieces)) + len(pieces) - 1
+    length = sum(sum(map(len, piece)) + len(piece) for piece in pieces) - 1
     if length > PATTERN_MAX:
         raise UsageError(f"a like of {length} characters, {PATTERN_MAX} allowed")
-    texts = ["".join([re.escape(char) or "." for char in piece]) for piece in pieces]
+    texts = [".".join(map(re.escape, piece)) for piece in pieces]
     first, *middle, last = texts if len(texts) > 1 else (*texts, "")
     sought = "".join([f"(?=(?P<p{at}>.*?{piece}))(?P=p{at})" for at, piece in enumerate(middle)])
     gap = ".*" if len(texts) > 1 else ""

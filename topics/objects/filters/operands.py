@@ -320,6 +320,8 @@ def _beside_text(operand: Operand, text: str, *, listed: bool) -> tuple[Read | N
     kind = operand.kind
     if kind == TEXT:
         return None, text
+    if kind == CHAR and listed:
+        return _unpadded, _unpadded(text)
     if kind == CHAR:
         length = max(len(text), operand.length)
         return (lambda value: value.ljust(length)), text.ljust(length)
@@ -376,6 +378,10 @@ def _kind(literal: "int | str | Typed") -> str:
 
 def _as_double(number: "int | float | Decimal") -> tuple[bool, float]:
     return comparable(float(number))
+
+
+def _unpadded(text: str) -> str:
+    return text.rstrip(" ")
 
 
 def _written(value: Value) -> str:

@@ -20,8 +20,6 @@ character that ``escape`` names, they stand for themselves; a quote is doubled i
 behind a backslash; only ``is null`` and ``<=>`` find NULL. What is compared with what: operands.py.
 Whatever else SQL knows is refused with its place, and so is what means something else than it seems
 to: ``d = 2026-11-01`` subtracts.
-
-``in_hive`` writes a filter in the metastore's own form, where that can say it.
 """
 
 import re
@@ -31,7 +29,6 @@ from math import isinf
 from typing import Final
 
 from ...errors import UsageError
-from .hive import parse_hive
 from .operands import (
     BOOLEAN,
     DATE,
@@ -95,15 +92,6 @@ def parse_sql(text: str) -> Term:
         UsageError: ``text`` is not a valid filter; says where, and what was expected there.
     """
     return _Parser(text).whole()
-
-
-def in_hive(term: Term) -> str | None:
-    """Return ``term`` as a filter of the metastore's; None if that has no word for it."""
-    try:
-        text = _written(term)
-        return text if parse_hive(text) == term else None
-    except UsageError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,18 +233,20 @@ class _Parser:
             escape = self._text()
             if len(escape) != 1:
                 raise self._tokens.wrong("one character in quotes", back=1)
-        pieces: list[list[str]] = [[]]
+        pieces: list[list[str]] = [[""]]
         chars = iter(text)
         for char in chars:
             if char == escape:
                 found = next(chars, "")
                 if found not in (*_FOR_LIKE, escape):
                     raise UsageError(f"in like {text!r} {escape!r} is not before %, _ or itself")
-                pieces[-1].append(found)
+                pieces[-1][-1] += found
             elif char == "%":
-                pieces.append([])
+                pieces.append([""])
+            elif char == "_":
+                pieces[-1].append("")
             else:
-                pieces[-1].append("" if char == "_" else char)
+                pieces[-1][-1] += char
         return tuple(map(tuple, pieces))
 
     def _is_column(self) -> bool:
@@ -350,7 +340,7 @@ class _Parser:
         found = _NUMBER.fullmatch(token.text.lower())
         assert found is not None, token
         digits, exponent, suffix = found[1], found[2] or "", found[3]
-        if len(digits) > DECIMAL_DIGITS_MAX:
+        if sum(map(str.isdigit, digits)) > DECIMAL_DIGITS_MAX:
             raise self._tokens.wrong(f"a number of at most {DECIMAL_DIGITS_MAX} digits", back=1)
         if suffix == "d" or (exponent and not suffix):
             double = float(digits + exponent)
@@ -407,35 +397,3 @@ def _comparison(value: "_Of", sign: str, literal: Literal | None, *, negated: bo
         null = Null(value.column, negated=False, of=value.of)
         return Some((Comparison(value.column, "!=", literal, value.of), null))
     return Comparison(value.column, "=", literal, value.of)
-
-
-def _written(term: Term) -> str:
-    """Return ``term`` as the metastore writes it, as far as it can.
-
-    Raises:
-        UsageError: it has no word for it.
-    """
-    match term:
-        case Every(terms=terms) | Some(terms=terms):
-            word = " and " if isinstance(term, Every) else " or "
-            inner = [(_written(one), isinstance(one, Every | Some)) for one in terms]
-            return word.join(f"({text})" if compound else text for text, compound in inner)
-        case Comparison(column=column, sign=sign, literal=literal, of=()):
-            return f"{column} {sign} {_quoted(literal)}"
-        case Among(column=column, literals=literals, negated=negated, of=()):
-            listed = ", ".join(map(_quoted, literals))
-            return f"{column} {'not in' if negated else 'in'} ({listed})"
-        case Like(column=column, pieces=pieces, negated=False, of=()):
-            text = ".*".join("".join(char or "." for char in piece) for piece in pieces)
-            return f"{column} like {_quoted(text)}"
-        case _:
-            raise UsageError("the metastore's filters have no word for it")
-
-
-def _quoted(literal: Literal) -> str:
-    if isinstance(literal, int):
-        return str(literal)
-    if isinstance(literal, Typed):
-        raise UsageError("the metastore's filters have no such literals")
-    quote = "'" if "'" not in literal else '"'
-    return f"{quote}{literal}{quote}"

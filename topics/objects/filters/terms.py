@@ -4,6 +4,7 @@ A term has no ``not``: it stands in the terms below it, where NULL leaves both a
 contrary false.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ Functions: TypeAlias = tuple[str, ...]  # of a column, the innermost first; the 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``column sign literal``; ``sign`` is = != <> < <= > or >=."""
+    """``column sign literal``; ``sign`` is = != < <= > or >=."""
 
     column: str
     sign: str
@@ -37,11 +38,11 @@ class Among:
 class Like:
     """The text of ``column`` is ``pieces`` with anything between two of them, or it is not.
 
-    A piece is characters, of which "" is any character.
+    A piece is texts with any one character between two of them: ``a_b%c`` is (a, b), (c).
     """
 
     column: str
-    pieces: tuple[tuple[str, ...], ...]  # at least one
+    pieces: tuple[tuple[str, ...], ...]  # at least one, of at least one text
     negated: bool
     of: Functions = ()
 
@@ -71,3 +72,11 @@ class Some:
 
 Leaf: TypeAlias = Comparison | Among | Like | Null
 Term: TypeAlias = Leaf | Every | Some
+
+
+def terms_in(term: Term) -> Iterator[Term]:
+    """Yield ``term`` and the terms in it."""
+    yield term
+    if isinstance(term, Every | Some):
+        for part in term.terms:
+            yield from terms_in(part)

@@ -1,18 +1,13 @@
 """The catalog service: pulls, scans, syncs, claims, and clients' keys and leases."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-from ...errors import UsageError
-from ...objects.selector import Selector, SelectorKind, by_filter, by_sql
+from ...objects.selector import Selector
 from ...topic import Entry
-from .fields import U8, U16, U64, Content, Key, Message, Registration
+from .fields import U16, U64, Content, Key, Message, Registration
 
 USED_MAX: Final = 1000  # tables that a Used names: 40 KB
-SELECTORS_MAX: Final = 64  # of pulls that are kept read: names of a pull may take 512 KB
-
-SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES, SELECT_SQL = SelectorKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +47,8 @@ class Claimed:
 class Pull(Message):
     """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
-    ``selector``: a SelectorKind.
-    ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
-    the first values of a partition, "" means any. ``names_only``: the names of the selected
-    partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
+    ``names_only``: the names of the selected partitions without their content.
+    ``bytes_max``: of the answer, about; 0: catalogd's own limit.
     ``after``: the cursor of the answer to be continued. ``version`` not 0: only if nothing of the
     table has changed since this version of its topic, in ``epoch``. ``claims``: made in ``epoch``,
     about tables of the topic, and judged with the answer.
@@ -64,27 +57,15 @@ class Pull(Message):
     request: U64
     db: str
     table: str
-    selector: U8
+    selector: Selector
     credit: U64
     held: tuple[tuple[Key, U64], ...] = ()
-    filter: str = ""
-    names: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
     names_only: bool = False
     bytes_max: U64 = 0
     after: Key = b""
     epoch: U64 = 0
     version: U64 = 0
     claims: tuple[Claimed, ...] = ()
-
-    @property
-    def selection(self) -> Selector:
-        """The selector that the fields of the message make up, read once for as long as it waits.
-
-        Raises:
-            UsageError: its kind is not known here, or its filter is not valid.
-        """
-        return _selector(self.selector, self.filter, names=self.names, values=self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,16 +224,3 @@ class Used(Message):
     """
 
     tables: tuple[tuple[str, str], ...]
-
-
-@lru_cache(maxsize=SELECTORS_MAX)
-def _selector(
-    number: int, text: str, *, names: tuple[str, ...], values: tuple[str, ...]
-) -> Selector:
-    try:
-        kind = SelectorKind(number)
-    except ValueError:
-        raise UsageError(f"no selector {number}") from None
-    if kind in (SelectorKind.FILTER, SelectorKind.SQL):
-        return (by_filter if kind == SelectorKind.FILTER else by_sql)(text)
-    return Selector(kind, names=tuple(sorted(set(names))), values=values)

@@ -8,14 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.filters.hive import parse_hive
-from topicast.topics.objects.filters.sql import in_hive, parse_sql
 from topicast.topics.objects.filters.tokens import DEPTH_MAX
 from topicast.topics.objects.names import NULL_PARTITION, partition_name
-from topicast.topics.objects.selector import Selector, SelectorKind, by_filter, by_sql
+from topicast.topics.objects.selector import Selector, by_sql, selector_of
 from topicast.topics.objects.tables import Column
-from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages.catalog import Pull
 
 COLUMNS = (Column("s", "string"), Column("n", "int"), Column("d", "date"))
 ROWS = [
@@ -232,51 +228,6 @@ def test_parentheses_nest_as_deep_as_the_metastores() -> None:
     assert found("not " * 1001 + "n = 1") == found("n != 1")
 
 
-@pytest.mark.parametrize(
-    ("text", "hive"),
-    [
-        ("ds >= '2026-11-01' and hour = 3", "ds >= '2026-11-01' and hour = 3"),
-        ("ds == date '2026-11-01'", None),  # of a text, this reads it as a date
-        ("lower(s) = 'a'", None),
-        ("a = 1.5", None),
-        ("a in (1, null)", None),
-        ("a = null", None),
-        ("s like 'a%b_'", "s like 'a.*b.'"),
-        ("not (a = 1 or b in (2, 3))", "a != 1 and b not in (2, 3)"),
-        ("`a` = 'it''s' or (a > 1 and a < 3)", 'a = "it\'s" or (a > 1 and a < 3)'),
-        ("a = 'x\\\\y'", "a = 'x\\y'"),
-        ("s like 'a.b%'", None),  # "." is any one character there
-        ("s like '_*'", None),
-        ("s not like 'a%'", None),
-        ("s is null", None),
-        ("not a <=> 1", None),
-        ("a = '''\\\"'", None),  # both quotes
-        ("a = 'x\\\\'", None),
-        ("`a b` = 1", None),
-        ("`and` = 1", None),
-    ],
-)
-def test_what_the_metastore_can_say_travels_in_its_form(text: str, hive: str | None) -> None:
-    """Catalogd of any release reads it; what it cannot read is of a kind that it refuses."""
-    assert in_hive(parse_sql(text)) == hive
-    selector = by_sql(text)
-    assert selector.kind == (SelectorKind.FILTER if hive is not None else SelectorKind.SQL)
-    assert selector.filter == (text if hive is None else hive)
-    frame = encode(
-        Pull(
-            request=1,
-            db="a",
-            table="b",
-            selector=int(selector.kind),
-            credit=1,
-            filter=selector.filter,
-        )
-    )
-    pull = decode(frame)
-    assert isinstance(pull, Pull)
-    assert pull.selection == selector
-
-
 columns = st.sampled_from(["s", "n", "`s`", "N"])
 texts = st.text("ab%_'.*é", max_size=4)
 numbers = st.integers(-3, 12)
@@ -354,20 +305,11 @@ def test_filters_find_what_sqlite_finds(text: str, given_rows: list[Row]) -> Non
     database.close()
     selector = by_sql(text)
     assert matching(selector, given_rows) == wanted
-    assert matching(selector.unparsed(), given_rows) == wanted
+    assert selector_of(selector.form) == selector
     ranges = selector.ranges(COLUMNS)
     if ranges is not None:
         names = [name_of(given_rows[at]) for at in wanted]
         assert all(any(low <= name < high for low, high in ranges) for name in names)
-
-
-@given(filters)
-def test_what_is_written_for_the_metastore_is_read_as_the_same(text: str) -> None:
-    term = parse_sql(text)
-    hive = in_hive(term)
-    if hive is not None:
-        assert parse_hive(hive) == term
-        assert by_filter(hive) == by_sql(text)
 
 
 words = st.sampled_from(
