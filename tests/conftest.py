@@ -191,7 +191,7 @@ def _rank(path: Path) -> int:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """While a test that is marked as ``alone`` runs, with its fixtures, no other one does."""
+    """While a test that is marked as ``alone`` runs, with its fixtures, no other test does."""
     if not (folder := _shared_folder(item.config)):
         return (yield)
     with (
@@ -220,7 +220,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def _room(folder: Path, *, alone: bool) -> Iterator[None]:
     """Hold the room, alone or with others.
 
-    A test waits for it in the door, and no other begins meanwhile: else one that wants to be
+    A test waits for it in the door, and no other begins meanwhile: else a test that wants to be
     alone would wait until no other test is left.
     """
     with (folder / "door").open("w") as door, (folder / "room").open("a+") as room:

@@ -92,7 +92,7 @@ def nightly(
         steps: The command of each step, and its environment.
         origin: Returns the commit of this tree, with a ``+`` if it is changed, and the date.
         folder: Where the output of each step goes, and what this run came to.
-        record: The record that is kept; each step of this run replaces its former one in it.
+        record: The record that is kept; each step of this run replaces the former run's step in it.
     """
     folder.mkdir(exist_ok=True)
     results: Record = {}

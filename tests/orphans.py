@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 MARK: Final = "STARTED_BY_TEST_PROCESS"  # not TOPICAST_: applications have none of that
-LOOKS_MAX: Final = 100  # one that starts processes all the time needs several
+LOOKS_MAX: Final = 100  # a process that starts others all the time needs several looks
 
 
 def end_with_this_process() -> Callable[[], None]:

@@ -27,7 +27,7 @@ ASK: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def main() -> int:
-    """Run the tests on each Python; return 1 if they fail on one, 2 if none is found."""
+    """Run the tests on each Python; return 1 if they fail on any, 2 if no Python is found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("versions", help="separated by spaces, as '3.10 3.12'")
     given, arguments = parser.parse_known_args()

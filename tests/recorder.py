@@ -193,7 +193,7 @@ class _Track:
         self._wakeup = WakeUp(group, self._thread)
 
     def take(self) -> list[WakeUp]:
-        """Return the wake-ups since the last time, the one under way included."""
+        """Return the wake-ups since the last time, the present wake-up included."""
         done, self._done = [*self._done, self._wakeup], []
         self._wakeup = WakeUp(self._group, self._thread, began_at=time.perf_counter())
         return [one for one in done if one.steps]

@@ -222,7 +222,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def control_messages(cls: type) -> st.SearchStrategy[Any]:
-    """Draw messages of one control class, or records of one."""
+    """Draw messages of one control class, or records of one class."""
     hints = get_type_hints(cls, include_extras=True)
     return st.builds(cls, **{name: _values(hint) for name, hint in hints.items()})
 

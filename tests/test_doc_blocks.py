@@ -1,4 +1,4 @@
-"""Blocks of the pages: each command, call and file in them is one that exists, and is listed here.
+"""Blocks of the pages: each command, call and file in them exists, and is listed here.
 
 A block is run where that is possible, by the test that its page has in RUN; what stands beside is
 checked without running it: the options of our commands, the arguments of our functions. A block

@@ -1,4 +1,4 @@
-"""What make fresh runs in its clone: every part of a command, and the first one beside another."""
+"""What make fresh runs in its clone: every part of a command, and the first beside another make."""
 
 import os
 import subprocess
@@ -33,6 +33,6 @@ def test_both_makes_run_in_the_clone_and_each_may_fail_the_command(
         check=False,
     )
     assert (done.returncode != 0) is (fails != "")
-    until(lambda: log.read_text().count("\n") == 2, what="both")  # one that fails waits for none
+    until(lambda: log.read_text().count("\n") == 2, what="both")  # a part that fails waits for none
     run_there = sorted(log.read_text().splitlines())
     assert run_there == [f"{clone}: run ARGS=--once", f"{clone}: types"]

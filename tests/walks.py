@@ -13,7 +13,7 @@ A delta is counted in the driver's threads, up to the call. A pull is counted in
 thread, the subscriber's and catalogd's. An event is counted in catalogd's threads, up to the
 wake-up that sends the delta: later wake-ups begin after the hub has woken for the delta.
 Each walk is made RUNS times; the median is printed, by the number of files and then by turns.
-One that enters more files than FILES_MAX allows ends the run with 1.
+A walk that enters more files than FILES_MAX allows ends the run with 1.
 Run: make walks; ARGS=-v lists the files in the order in which they are first entered.
 """
 
@@ -203,7 +203,7 @@ def attached(spark: Any, hub: str) -> Driver:
 
 
 def create(spark: Any, client: HMSClient, location: str) -> None:
-    """Make a table that Spark caches, and one that has partitions to be pulled."""
+    """Make a table that Spark caches, and another with partitions to be pulled."""
     spark.sql(f"CREATE DATABASE {DB}")
     spark.sql(f"CREATE TABLE {DB}.{CACHED} USING parquet AS SELECT 1 AS id")
     table = make_table(DB, PARTITIONED, location=location, keys=["ds"])
@@ -213,7 +213,7 @@ def create(spark: Any, client: HMSClient, location: str) -> None:
 
 
 def median(walks_made: list[Walk]) -> Walk:
-    """Return the one in the middle, by files and then by turns."""
+    """Return the middle walk, by files and then by turns."""
     ordered = sorted(walks_made, key=lambda walk: (len(walk.files), walk.turns))
     return ordered[len(ordered) // 2]
 

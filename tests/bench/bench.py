@@ -1,4 +1,4 @@
-"""Bench: what a benchmark starts, which ends with it, and the process that runs one.
+"""Bench: what a benchmark starts, which ends with it, and the process that runs a benchmark.
 
     run.py ──▶ python bench.py bench_NAME.py ──▶ its main(), or main(Bench) ──▶ lines of say()
 

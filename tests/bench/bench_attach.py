@@ -5,7 +5,7 @@ live      until its state is live; beside both, a query that reads nothing
 start     processor time of the agent until nothing of its start is left to do
 idle      of a core, by the agent of a driver that does nothing
 memory    of that agent: resident, and without what it shares with others
-query     short queries of a driver that is attached, and of the same one that is not: they take
+query     short queries of a driver that is attached, and of the same driver unattached: they take
           turns, each after a rest, so that what an attach leaves to do is not in it; the ratio is
           the mean of those of neighbours, without the outer fourths; error: its standard error
 

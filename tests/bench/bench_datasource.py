@@ -138,7 +138,7 @@ def serve_filled(bench: Bench) -> str:
 
 
 def application(bench: Bench) -> tuple[Application, EmbeddedMetastore, HMSClient]:
-    """Run one on a metastore with some tables, one of which has many partitions."""
+    """Run a stack on a metastore with some tables, one of which has many partitions."""
     hive = bench.metastore()
     client = bench.client(hive)
     create_large(hive, client, (DB, "large"), partitions=ITS_PARTITIONS)
@@ -207,7 +207,7 @@ def bench_stream(one: Application, client: HMSClient, *, hub: str, folder: Path)
 def delays(one: Application, stream: str, change: Callable[[int], str]) -> list[float]:
     """Start ``stream``; return the ms from each ``change`` to the row that it names.
 
-    The first ones, which load classes, do not count. A change is made once the query waits.
+    The first changes, which load classes, do not count. A change is made once the query waits.
     """
     one.do(f"query = {stream}")
     found: list[float] = []

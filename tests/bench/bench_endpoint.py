@@ -87,7 +87,7 @@ def answer(
     request = ask()
     sizes = [one.reply_bytes(request) for one in both]
     warm_until = perf_counter() + WARM_S
-    while perf_counter() < warm_until:  # the first ones are pulls; what is read is followed then
+    while perf_counter() < warm_until:  # the first reads are pulls; what is read is followed then
         both.ours.ask_ms(request, sizes[0])
     ours, its = (
         [one.ask_ms(ask(), size) for _ in range(number)]

@@ -7,8 +7,8 @@ steady     50 events a second for 20 s (STEADY_S=600): catalogd's part of a core
            seconds, and by how much its memory grows after the first fifth of the time
 unchanged  everything is compared with the metastore, at 3 calls a second: part of a core
 
-Kinds: of ten, four change a parameter of a partition, three add one, two change a parameter of a
-table, one drops a partition.
+Kinds: of ten, four change a parameter of a partition, three add a partition, two change a parameter
+of a table, one drops a partition.
 """
 
 import os

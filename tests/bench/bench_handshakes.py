@@ -1,7 +1,7 @@
 """What 500 clients that connect at once wait for, and what a reader notices meanwhile.
 
 handshakes  from the word, which all get at once, until the last key is admitted
-change      one every EVERY_S beside them: committed -> notified to a reader's watch
+change      a change every EVERY_S beside them: committed -> notified to a reader's watch
 
 A real statestored and catalogd's cores; the clients are sockets of one process, each with a
 handshake of its own, which costs both sides alike. Targets are for two cores, which both share.
@@ -24,7 +24,7 @@ from topicast.topics.link import Handshake, Link
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 CLIENTS: Final = 500
-TABLE: Final = "near"  # one that readers watch
+TABLE: Final = "near"  # a table that readers watch
 EVERY_S: Final = 0.05
 CHANGES_MIN: Final = 20  # beside handshakes that are done sooner, too few to say anything
 TIMEOUT_S: Final = 120.0
@@ -49,7 +49,7 @@ def connect(hub: str, clients: int, pipe: Connection) -> None:
 
 
 def main(bench: Bench) -> None:
-    """Print a line for the clients, and one for the reader."""
+    """Print a line for the clients, and a line for the reader."""
     catalog = Catalog(NUM_TOPICS_DEFAULT)
     catalog.create_database(DB)
     catalog.create_table(DB, TABLE)

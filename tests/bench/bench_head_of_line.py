@@ -53,7 +53,7 @@ def topic(table: str) -> int:
 
 OTHER: Final = next(f"other{n}" for n in NUMBERS if topic(f"other{n}") != topic(LARGE))
 NEAR: Final = next(f"near{n}" for n in NUMBERS if topic(f"near{n}") == topic(LARGE))
-"""The small tables: in another topic than the large one, and in the same."""
+"""The small tables: in another topic than the large table, and in the same."""
 
 
 @dataclass

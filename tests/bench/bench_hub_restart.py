@@ -26,7 +26,7 @@ PARTITIONS = 50_000
 NOBODY = "thrift://127.0.0.1:9"  # the discard port, on which no metastore listens
 BYTES_MAX = 10_000
 TIMEOUT_S = 60.0
-IN_FLIGHT_S = 0.1  # what the old hub had sent arrives after its death; a new one takes longer
+IN_FLIGHT_S = 0.1  # what the old hub had sent arrives after its death; a new hub takes longer
 
 
 def read(hub: str, pipe: Connection) -> None:

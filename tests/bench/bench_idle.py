@@ -3,7 +3,7 @@
 base     the hub's thread without a driver
 hub      ms a second and driver of the hub's thread, and of the thread that ZeroMQ writes in
 alone    of a core, all threads: one driver, in a process of its own
-driver   the same of one beside others in a process
+driver   the same of a driver beside others in a process
 
 A real statestored and real subscribers that follow all 256 topics, 50 in each process. CPU is
 that of threads, as the kernel counts it, so a busy machine changes times more than costs.

@@ -39,7 +39,7 @@ TABLE: Final = "large"
 
 
 def filled() -> Catalog:
-    """Return a catalog with the large table, one that changes, and those that are pulled."""
+    """Return a catalog with the large table, a table that changes, and tables that are pulled."""
     catalog = Catalog(NUM_TOPICS)
     catalog.create_database(DB)
     catalog.create_table(DB, TABLE, keys=KEYS)
@@ -52,12 +52,12 @@ def filled() -> Catalog:
 
 
 def changing(catalog: Catalog) -> str:
-    """Return the name of a table in another topic than the large one."""
+    """Return the name of a table in another topic than the large table."""
     return next(name for name in _elsewhere(catalog, "changing"))
 
 
 def pulled(catalog: Catalog) -> list[str]:
-    """Return the names of tables in other topics than the large one."""
+    """Return the names of tables in other topics than the large table."""
     names = _elsewhere(catalog, "pulled")
     return [next(names) for _ in range(PULLED)]
 

@@ -1,6 +1,6 @@
 """What many drivers do to one hub: all join at once, all see a change, the hub dies and is back.
 
-join     from the word, which all get at once, until the last one is ready
+join     from the word, which all get at once, until the last member is ready
 change   small changes, each committed -> notified to every driver's watches
 restart  the hub is killed and started again: until every topic of every driver is current
 

@@ -1,4 +1,4 @@
-"""Subscriptions all 256 topics at minimal, of an empty catalog and of one with 100,000 tables.
+"""Subscriptions all 256 topics at minimal, of an empty catalog, and with 100,000 tables.
 
 join    of all topics at minimal until they are live: ms, and bytes that the driver's TCP sockets
         sent and received meanwhile, ZeroMQ's own included; beside all topics at full

@@ -1,11 +1,11 @@
 """What the planner saves a driver of waiting, beside the best use of the whole budget.
 
 steady   reads by Zipf's law, of the same tables for two hours
-shift    the same, but each hour other tables are the ones that are read most
+shift    the same, but each hour other tables are read most
 batch    the same, and every half hour a job reads 200 tables of its own, three times each
 
 The best use is chosen for each hour anew, with all its reads known: what saves most for its
-bytes, of topics at full and tables in the cache, the last one in part. A topic at full never
+bytes, of topics at full and tables in the cache, the last table in part. A topic at full never
 waits. A table in the cache waits for its first read alone: after changes it is prefetched. Bringing
 a topic costs nothing.
 

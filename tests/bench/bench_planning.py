@@ -47,7 +47,7 @@ JOIN = (
     " WHERE a.ds = 'd00017' AND b.ds = 'd00018'"
 )
 UNFILTERED = int(os.environ.get("UNFILTERED", "0"))
-BUDGETS = ("64MB", "1GB")  # the default, of which such a list takes too much; one that keeps it
+BUDGETS = ("64MB", "1GB")  # the default, which is too small for such a list; a budget that keeps it
 HEAP = "2g"
 BATCHES = {"hive.metastore.direct.sql.batch.size": "1000"}  # Derby compiles no list of 100,000
 PLANS = 3

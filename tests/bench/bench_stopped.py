@@ -41,7 +41,7 @@ GROWTH_MB_MAX = 64.0
 
 
 class Broadcast:
-    """Small deltas of one topic, and large ones of another."""
+    """Small deltas of one topic, and large deltas of another."""
 
     def __init__(self, catalogd: BenchCatalogd, others: list[Reader], *, hub_pid: int) -> None:
         self.catalogd = catalogd

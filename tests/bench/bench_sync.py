@@ -1,9 +1,9 @@
 """How long ``sync`` takes: with nothing outstanding, right after a commit, and of one table.
 
-idle      nothing has been committed since the last one
+idle      nothing has been committed since the last sync
 changed   a parameter of a table was committed just before: its event has the object
 created   a table was: it is read, and confirmed by another poll
-scope     as ``changed``, of its table alone, while one with many partitions is read again; beside
+scope     as ``changed``, of its table alone, while a table of many partitions is read again; beside
           ``changed``, where nothing else is read; ``everything_ms``: of a sync that waits for both
 
 The metastore is idle before each: a commit comes at any time between two polls of catalogd.

@@ -289,7 +289,7 @@ def _read(hub: str, topics: tuple[int, ...], reported: Connection, orders: Conne
     with Subscriber(hub, budget=READER_BUDGET, timeout_s=120) as catalog:
         for topic in topics:
             catalog.join(topic)
-        changes = catalog.watch(f"{DB}.[no]*")  # near and other: the small ones
+        changes = catalog.watch(f"{DB}.[no]*")  # near and other: the small tables
         threading.Thread(target=_obey, args=(catalog, orders), daemon=True).start()
         for change in changes:
             reported.send((change.object, change.version, time.monotonic()))

@@ -21,7 +21,7 @@ from topicast.tests.cli.processes import steady_port
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 TABLES: Final = 100
-TABLE: Final = "t0"  # the one that changes
+TABLE: Final = "t0"  # the table that changes
 CHANGES: Final = 10
 TURN_S: Final = 0.005  # of catalogd, between two looks for answers
 

@@ -1,7 +1,7 @@
 """Metastores: a real one with many tables or partitions, made in seconds by SQL in its database.
 
-Through Thrift, Derby takes 4 ms for a partition. Here one is made through Thrift, and the others by
-INSERT from SELECT, twice as many with each round; the metastore reads them as its own.
+Through Thrift, Derby takes 4 ms for a partition. Here a partition is made through Thrift, and the
+others by INSERT from SELECT, twice as many with each round; the metastore reads them as its own.
 """
 
 from typing import Final

@@ -2,8 +2,8 @@
 
 A line has a ``name``, which stands for the result over the years, and numbers. ``ratio`` is ours
 divided by that of ``beside``, both measured in the same run; ``met`` is whether a number to reach
-was reached. A line without one says by ``reference`` what it is for. ``tests/bench/run.py`` adds
-the name of the bench, and compares lines with those of ``results.jsonl``.
+was reached. A line without a target says by ``reference`` what it is for. ``tests/bench/run.py``
+adds the name of the bench, and compares lines with those of ``results.jsonl``.
 """
 
 import json

@@ -49,7 +49,7 @@ def fill_store(
 
 
 def opened(folder: Path) -> Store:
-    """Return the store in ``folder``, a new one if there is none."""
+    """Return the store in ``folder``, a new store if there is none."""
     return Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=1)
 
 

@@ -1,4 +1,4 @@
-"""The bound of the planner's benchmark: that it is one, and no looser than it has to be."""
+"""The planner's benchmark has a bound that no plan exceeds, and that is as tight as it can be."""
 
 import pytest
 

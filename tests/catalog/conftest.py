@@ -23,7 +23,7 @@ def core() -> Alone:
 
 @pytest.fixture(params=["fake", "real"])
 def place(request: pytest.FixtureRequest) -> Place:
-    """A database on the fake metastore, then one on the real."""
+    """A database on the fake metastore, then a database on the real."""
     found: Place = request.getfixturevalue(f"{request.param}_place")
     return found
 

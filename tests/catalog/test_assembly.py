@@ -201,7 +201,7 @@ def test_ipv6_host_is_bound_as_an_address_of_zeromq() -> None:
 def test_hubs_are_given_the_advertised_address_else_where_it_listens(
     config: CatalogdConfig,
 ) -> None:
-    """The port is the one that was bound, unless another is advertised."""
+    """The port is the bound port, unless another is advertised."""
     for host, advertise, known in (
         ("localhost", None, r"tcp://localhost:[1-9]\d+"),
         ("0.0.0.0", "catalog-1", r"tcp://catalog-1:[1-9]\d+"),

@@ -311,7 +311,7 @@ def test_old_tombstones_are_forgotten_by_store_and_topics(
 def test_another_metastore_is_a_new_epoch_that_hubs_hear_of_with_its_names(
     shell: Callable[..., Shell], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given readers of the old epoch, the new one is there for them once it is complete."""
+    """Given readers of the old epoch, the new epoch is there for them once it is complete."""
     with opened(tmp_path) as store:
         commit(store, transaction(NAMESPACE, 1, value(database_key("old"), 1)))
         commit(store, transaction(0, 1, value(table_key("old", "t"), 1)))

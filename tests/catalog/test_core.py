@@ -533,7 +533,7 @@ def test_table_with_many_partitions_that_cannot_be_read_is_unreadable_as_a_whole
 def test_changed_partition_that_cannot_be_read_any_more_leaves_the_others_of_its_table(
     core: Alone,
 ) -> None:
-    """Given a table that is held, then what was known of the bad one is not answered any more."""
+    """Given a table that is held, then the former facts of the bad partition are gone."""
     tells_less(core)
     core.metastore.alter_partitions("d", "t", [core.metastore.get_partition("d", "t", ["1"])])
     core.metastore.unreadable["ds=1"] = "no such serde"
@@ -722,7 +722,7 @@ def test_event_behind_a_gap_publishes_no_part_of_a_table_that_is_not_read_again(
 def test_event_that_the_metastore_cannot_send_is_passed_by_itself_and_what_it_told_is_read(
     core: Alone, limits: bool
 ) -> None:
-    """Hive 2.3 reads every event after an id for a request of one: it loses those before it."""
+    """Hive 2.3 reads every event after an id to send a single event: it loses those before it."""
     core.metastore.limits = limits
     core.turn(100)
     last = core.metastore.current_event_id()
@@ -924,7 +924,7 @@ def test_after_a_gap_what_somebody_syncs_is_read_first_and_answered_before_the_r
     for _ in range(2):  # the databases; then the first tables
         many.turn(8)
         many.catalogd.release()
-    many.turn(100)  # until the folders of all tables are known, which may share one
+    many.turn(100)  # until the folders of all tables are known, which may share a folder
     assert [one.request for one in many.replies() if isinstance(one, Synced)] == [1]
     assert many.catalog.loader.tables_left > 200
     many.catalogd.resume()

@@ -58,7 +58,7 @@ def test_what_lost_events_have_told_is_held_after_a_sync(core: Alone, lost: set[
     core.create("d", "v")
     sync(core)
     assert core.tables() == ["u", "v"]
-    gaps = 2 if lost == {1, 3} else 1  # the newest one is missing once it alone was asked for
+    gaps = 2 if lost == {1, 3} else 1  # the newest event is missing once it alone was asked for
     assert core.catalog.counts.event_gaps == gaps
 
 

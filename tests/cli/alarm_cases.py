@@ -89,7 +89,7 @@ def text_of(case: Case) -> str:
 
 
 def hub(**changed: Any) -> HubStatus:
-    """Return a hub that serves 50 drivers, which have another one, too."""
+    """Return a hub that serves 50 drivers, which have another hub, too."""
     well = replace(
         HubDriver().status,
         num_topics=NUM_TOPICS_DEFAULT,
@@ -338,7 +338,7 @@ def page_of_events(of: CatalogStatus, *only: str) -> Iterator[str]:
 
 
 def slow() -> CatalogStatus:
-    """Return the status of a catalogd: its last batch took 11.5 s, and the present one waits."""
+    """Return the status of a catalogd: its last batch took 11.5 s, and the present batch waits."""
     well = catalogd(lag_events=6, lag_s=12.0, newest_event=70, watermark=64)
     batch = EventBatch(
         at_us=1_790_000_000_000_000,

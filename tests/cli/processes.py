@@ -110,7 +110,7 @@ def is_gone(pid: int) -> bool:
 
 
 def steady_port() -> int:
-    """Return a free port, as is the one after it, that stays free while its daemon is down.
+    """Return a free port, as is the next port, that stays free while its daemon is down.
 
     It is below those that the system gives to connections: any of these, even one that tries to
     reach the daemon, may get the daemon's own port meanwhile.

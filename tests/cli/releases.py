@@ -1,4 +1,4 @@
-"""Other releases of Topicast: copies of this one with a change."""
+"""Other releases of Topicast: copies of this release with a change."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ PROTOCOL_2: Final[Change] = ("topics/wire/header.py", "PROTOCOL: Final = 1", "PR
 
 
 def another_release(folder: Path, *changes: Change) -> None:
-    """Copy Topicast into ``folder``, as a release that differs from this one by ``changes``."""
+    """Copy Topicast into ``folder``, as a release that differs from this by ``changes``."""
     copy = folder / "topicast"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "tests", "docs", "build"))
     for file, old, new in changes:

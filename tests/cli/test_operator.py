@@ -66,7 +66,7 @@ def test_hub_lists_no_operator_that_has_left(served: Served) -> None:
     with visit(served.statestores) as operator:
         until(
             lambda: not own & operators(operator),
-            timeout_s=3,  # one that fell silent is listed for longer
+            timeout_s=3,  # a member that fell silent is listed for longer
             what="that the first operator is listed no more",
         )
 

@@ -88,7 +88,7 @@ def another_zeromq() -> Iterator[str]:
 
 
 class WebServer(HTTPServer):
-    """One of somebody else; ``looks``: how often it was asked for a page."""
+    """A server of somebody else; ``looks``: how often it was asked for a page."""
 
     looks = 0
 
@@ -312,7 +312,7 @@ def test_run_says_that_no_statestored_is_there(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """While the application goes on; what needs a key if the environment names one."""
+    """While the application goes on; what needs a key if the environment names a key."""
     ours, at = user_keys("driver").credential, "tcp://127.0.0.1:1"
     if what != "nothing":
         stranger = replace(ours, pair=new_pair()) if what == "another key" else ours

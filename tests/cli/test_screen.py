@@ -1,4 +1,4 @@
-"""A picture that is drawn again, where there is no terminal; ``test_top`` has one."""
+"""A picture that is drawn again, where there is no terminal; ``test_top`` has a terminal."""
 
 from topicast.cli.screen import draw_again
 

@@ -35,7 +35,7 @@ with unwinding((signal.SIGTERM, signal.SIGHUP), code=143):
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
         signal.pause() if sys.argv[2] == "ends" else print("goes on")
     finally:
-        if sys.argv[2] == "ends":  # another one does not disturb the clean-up
+        if sys.argv[2] == "ends":  # another signal does not disturb the clean-up
             os.kill(os.getpid(), signal.SIGTERM)
         print("cleaned up")
 """

@@ -24,7 +24,7 @@ LOADED_BY_ANY_PYTHON = (
 
 
 def old_python(code: str, *arguments: str, path: Path) -> "subprocess.CompletedProcess[str]":
-    """Run ``code`` on an old Python, or on this one, which pretends to be old."""
+    """Run ``code`` on an old Python, or on this Python, which pretends to be old."""
     return completed([OLD or sys.executable, "-c", code, *arguments], PYTHONPATH=str(path))
 
 

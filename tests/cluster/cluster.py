@@ -184,7 +184,7 @@ class Cluster:
         self.catalogd.published.clients = self.clients_text()
 
     def restrict(self, reader: ReaderProcess, policy: Policy) -> None:
-        """Let a reader with a policy have another one: catalogd ends its connections."""
+        """Let a reader with a policy have another policy: catalogd ends its connections."""
         self.note(f"{reader.name} may see {policy}")
         reader.policy = policy
         reader.lines["catalog"] += 1

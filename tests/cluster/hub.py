@@ -144,7 +144,7 @@ class HubProcess:
                 reader.lose_hub(self)
 
     def _is_connected(self, place: bytes) -> bool:
-        """Return whether the connection ``place``, whose name ends with a life, is to this one."""
+        """Return whether the connection ``place``, whose name ends with a life, is to this life."""
         return self.alive and place.endswith(b"/%d" % self.life)
 
     def _handle(self, fact: Fact) -> None:

@@ -125,7 +125,7 @@ class SimMetastore:
         self._copy = Copy(dict(self.dbs), tables, list(self.events), self.last_id)
 
     def restore(self) -> None:
-        """Put the copy back, if there is one: what was done since is undone."""
+        """Put the copy back, if there is a copy: what was done since is undone."""
         copy, self._copy = self._copy, None
         if copy is None:
             return

@@ -116,7 +116,7 @@ class ReaderProcess:
 
     @property
     def client(self) -> Client:
-        """Its entry in the list of clients; those without a policy have one in common."""
+        """Its entry in the list of clients; readers without a policy have one entry in common."""
         if self.policy is None:
             return client()
         return replace(client(), name=self.name, public=f"{self.name:.<40}", policy=self.policy)

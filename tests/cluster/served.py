@@ -89,7 +89,7 @@ class Served:
         self.start_catalogd()
 
     def hub(self, port: int) -> Running:
-        """Start a statestored; port 0 takes any free one."""
+        """Start a statestored; port 0 takes any free port."""
         config = StatestoredConfig(
             state_store_port=port, statestore_heartbeat_frequency_ms=HEARTBEAT_MS
         )

@@ -145,7 +145,7 @@ class Shopping:
         return None if content is None else content.partition_names(db, table, selector)
 
     def pulls(self, name: str = "") -> list[Pull]:
-        """Return what the subscriber has pulled, of all tables or of one."""
+        """Return what the subscriber has pulled, of all tables or of one table."""
         return [p for p in self.messages(Pull) if name in ("", table_name(p.db, p.table))]
 
     def watch(self) -> None:
@@ -228,7 +228,7 @@ class Shopping:
         *,
         count: int = 1 << 30,
     ) -> None:
-        """Let ``change`` replace the next ``count`` messages of a kind; () loses one."""
+        """Let ``change`` replace the next ``count`` messages of a kind; () loses a message."""
         left = iter(range(count))
 
         def tap(_way: Way, message: Message) -> Sequence[Message]:

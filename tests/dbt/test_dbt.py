@@ -1,6 +1,6 @@
 """A project of dbt that ``topicast run`` runs: drivers read what it has built, without REFRESH.
 
-dbt runs Spark in its own process (dbt-spark, method session), each run in another one.
+dbt runs Spark in its own process (dbt-spark, method session), each run in another process.
 """
 
 import os
@@ -61,7 +61,7 @@ READ: Final = {
 
 @dataclass
 class Shop:
-    """A project of dbt, and two drivers that read what it builds: one is attached."""
+    """A project of dbt, and two drivers that read what it builds, of which one is attached."""
 
     folder: Path
     hubs: str

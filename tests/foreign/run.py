@@ -139,7 +139,7 @@ def compared(package: Path, suites: Sequence[str], work: Path) -> dict[str, Both
 
 @contextmanager
 def places(package: Path, work: Path) -> Iterator[tuple[Place, Place]]:
-    """Run what both kinds of drivers need; the second one is attached."""
+    """Run what both kinds of drivers need; the second driver is attached."""
     plain, attached = work / "plain", work / "attached"
     for folder in (plain, attached):
         assemble(package, folder)

@@ -77,7 +77,7 @@ WITHIN_S: Final = 2.0
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with one suite that is run, one that hangs, one that lacks a module, and SQL."""
+    """A checkout with a suite that runs, another that hangs, a third without a module, and SQL."""
     package = tmp_path / "spark" / "python" / "pyspark"
     tests = package / "sql" / "tests"
     tests.mkdir(parents=True)

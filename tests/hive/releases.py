@@ -2,7 +2,8 @@
 
     install ──Maven──▶ home: lib, ext, conf, template ──copied──▶ folder ──java──▶ one on loopback
 
-The release is that of the environment, as ``make compat-hive`` sets it; without one it is 2.3.
+The release is that of the environment, as ``make compat-hive`` sets it; without a setting it is
+2.3.
 """
 
 import os
@@ -45,7 +46,7 @@ class Release:
     ``client``: what Spark speaks to it with, where the client that Spark brings, of 2.3, cannot.
     ``within``: the jar that holds its classes, where no archive of its server was released: then
     ``server`` is that of the release before, whose libraries it runs on. ``java``: the package of
-    PyPI with the Java that it needs, if that is a later one than Debian's.
+    PyPI with the Java that it needs, if that is later than Debian's.
     """
 
     server: str
@@ -118,7 +119,7 @@ RELEASES: Final[Mapping[str, Release]] = {
 }
 
 
-# The scripts that make a database come with a server: what this one needs more it adds itself.
+# The scripts that make a database come with a server: what this server needs more it adds itself.
 LATER_SCHEMA: Final[Mapping[str, str]] = {
     "metastore.schema.verification": "false",
     "datanucleus.schema.autoCreateAll": "true",
@@ -189,7 +190,7 @@ def write_settings(folder: Path, values: Mapping[str, str]) -> None:
 
 
 class ReleasedMetastore:
-    """A metastore of the release in ``home``, as an EmbeddedMetastore is one of 2.3.
+    """A metastore of the release in ``home``, as an EmbeddedMetastore is a metastore of 2.3.
 
     ``guarded``: only users whom its settings name may read its events. ``password``: a user and
     a password that it demands, as only 4 can.

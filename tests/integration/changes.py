@@ -86,7 +86,7 @@ class Changes(Writer):
         return self.rng.choice([db for db in self.databases if db in there])
 
     def a_partitioned(self) -> Table:
-        """Return a table with keys; some tries find one as a rule."""
+        """Return a table with keys; some tries find a table as a rule."""
         found = [table for _ in range(4) if (table := self.a_table()).partitionKeys]
         return found[0]
 
@@ -237,7 +237,7 @@ class Changes(Writer):
         self._note_flag(database)
 
     def drop_database(self) -> None:
-        self.client.get_database(self.own)  # 2.3 tries for a second to drop one that is not there
+        self.client.get_database(self.own)  # 2.3 tries for a second to drop what is not there
         self.client.drop_database(self.spelt(self.own), False, True)
         self.stale = {one for one in self.stale if one[0] != self.own}
         self.off_databases.discard(self.own)
@@ -284,7 +284,7 @@ class Changes(Writer):
             self.client.update_partition_column_statistics(_statistics(table, name))
 
     def constraint(self) -> None:
-        """Give a table a primary key, or one that refers to another's; or drop one that it has.
+        """Give a table a primary key, or a foreign key to another's; or drop a key that it has.
 
         2.3 reports none of it, and writes the table's columns again: a read meanwhile lacks some.
         """

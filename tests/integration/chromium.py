@@ -81,7 +81,7 @@ class Browser:
     def walk(self, url: str, *, clicks: Sequence[str], width: int, authorization: str) -> Seen:
         """Return what is shown after a click on each link of ``clicks``, from ``url`` on.
 
-        Of links with the same text, the first is clicked; one that is not there fails.
+        Of links with the same text, the first is clicked; a link that is not there fails.
         """
         found, errors, _ = self._look(
             url, width=width, height=900, clicks=clicks, authorization=authorization

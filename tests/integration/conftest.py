@@ -19,7 +19,7 @@ def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
 
 @pytest.fixture(scope="session")
 def own_hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    """One with few tables, which a test may stop: each module that uses it leaves nothing in it.
+    """A metastore with few tables, which a test may stop: each module leaves nothing in it.
 
     ``GROUPS`` has their files, so that one process runs them.
     """

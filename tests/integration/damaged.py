@@ -1,6 +1,6 @@
 """Damaged: a real hub that holds something else than catalogd has sent to the others.
 
-A publisher of the test's own, with catalogd's key, epoch and start, fills the hub from another one
+A publisher of the test's own, with catalogd's key, epoch and start, fills the hub from another hub
 and changes entries on the way. catalogd, when it joins, has no reason to send these again.
 """
 

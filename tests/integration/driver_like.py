@@ -1,4 +1,4 @@
-"""A driver as hubs and operators see one, without Spark: a process that ends when its input does.
+"""A driver as hubs and operators see it, without Spark: a process that ends when its input does.
 
 python -m topicast.tests.integration.driver_like STATESTORES APPLICATION [REASON [TABLE]]
 """

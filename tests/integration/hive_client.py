@@ -1,4 +1,4 @@
-"""A JVM with Hive's own client out of PySpark's jars, which asks as Spark's built-in one does."""
+"""A JVM with Hive's own client out of PySpark's jars, which asks as Spark's built-in does."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

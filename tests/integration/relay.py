@@ -68,7 +68,7 @@ class Relay:
 
 
 def _passed_on(near: socket.socket, far: socket.socket) -> bool:
-    """Pass on what came next on either side; False at the end of one."""
+    """Pass on what came next on either side; False at the end of a side."""
     for source in select.select([near, far], [], [])[0]:
         chunk = source.recv(CHUNK_BYTES)
         if not chunk:

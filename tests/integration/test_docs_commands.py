@@ -121,7 +121,7 @@ def is_open(port: int) -> bool:
 
 
 def at_hand(command: str, stack: Marked) -> str:
-    """Return ``command`` with the ports that this run got in the place of the usual ones."""
+    """Return ``command`` with the ports that this run got in the place of the usual ports."""
     got = {
         PORTS["metastore"]: ready(stack, "metastore")["uri"],
         PORTS["statestored"]: ready(stack, "statestored")["address"],
@@ -281,7 +281,7 @@ def test_four_questions_are_answered_as_the_page_shows(
             lines = answer(line).splitlines()
             assert len(lines) <= 24
             assert max(map(len, lines)) <= 80
-            if line == restart:  # from then on the verdict is another one
+            if line == restart:  # from then on the verdict has changed
                 answer("topicast drivers off --app nightly-etl")
         answer("topicast drivers on --app nightly-etl")
 

@@ -86,7 +86,7 @@ def test_client_is_admitted_and_revoked_at_a_hub_elsewhere(hosts: Hosts) -> None
 
 
 def test_hub_without_catalogd_keeps_its_list_over_a_restart(hosts: Hosts) -> None:
-    """Given catalogd is away and the hub was restarted, then its clients come in, new ones not."""
+    """Given catalogd is away and the hub was restarted, then its clients come in, others not."""
     before = hosts.add("before", ClientRole.OPERATOR)
     until(hosts.is_list_at_hub, what="the list at the hub")
     hosts.catalogd.end(signal.SIGKILL)

@@ -38,7 +38,7 @@ if FOLDER is not None:  # make compat-hive runs it on the others
 
 @pytest.fixture
 def hive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealMetastore]:
-    """One of the test's own: its log keeps the event."""
+    """A metastore of the test's own: its log keeps the event."""
     # Hive 4 inserts all partitions by one statement, and Derby descends a step for each.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xss64m")
     with real_metastore(tmp_path / "own", durable=False) as found:
@@ -76,7 +76,7 @@ def test_others_go_on_while_an_event_of_100_mb_is_taken_in(
         adding, errors = in_thread(add)
 
         def is_there() -> bool:
-            """Create another table, and wait until it is seen; then look at the large one."""
+            """Create another table, and wait until it is seen; then look at the large table."""
             name = f"small{len(took)}"
             client.create_table(make_table("large", name, location=f"file:{tmp_path}/{name}"))
             took.append(seconds(lambda: until(lambda: name in catalog.tables("large"))))

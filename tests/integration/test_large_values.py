@@ -36,7 +36,7 @@ def count(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path, count: int) -> Iterator[HMSClient]:
-    """Of a metastore with a large table that has a large partition between two small ones."""
+    """Of a metastore with a large table that has a large partition between two small partitions."""
     with connect(hive.uri) as found:
         found.create_database(Database("large", "", f"file:{tmp_path}/large", {}))
         table = make_table("large", "t", location=f"file:{tmp_path}/t", keys=("ds",))

@@ -1,6 +1,7 @@
 """Whatever is done to a metastore and to our daemons: after a sync, subscribers equal it.
 
-SEED=7 draws another order, OPERATIONS=4000 a longer one; SHRINK=1 looks for the shortest failure.
+SEED=7 draws another order, OPERATIONS=4000 more operations; SHRINK=1 looks for the shortest
+failure.
 """
 
 from pathlib import Path

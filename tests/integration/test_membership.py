@@ -28,7 +28,7 @@ TOPIC, SMALL = (table_topic("members", name, TOPICS) for name in ("big", "small"
 
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
-    """A client, and two tables at revision 0: one of many partitions, one of one."""
+    """A client, and two tables at revision 0: the first of many partitions, the second of one."""
     noise = random.Random(4)
 
     def note() -> dict[str, str]:
@@ -133,7 +133,7 @@ def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
     ):
         assert seen(catalog, "members.small") == (0, 0)
         catalog.join(TOPIC, "minimal")  # by hand, so that the planner does not raise it meanwhile
-        catalog.sync()  # a session with catalogd: without one, the pull would not be sent at all
+        catalog.sync()  # a session with catalogd: without it, the pull would not be sent at all
         daemons.freeze("catalogd")
         pulls = catalog.stats().pulls
         pull = threads.submit(catalog.partitions, "members.big", "ds = '007'")

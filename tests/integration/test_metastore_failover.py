@@ -24,7 +24,7 @@ FAILOVER_S_MAX: Final = 5.0
 
 
 class Door:
-    """A process of its own that leads to a metastore, and hangs as a stopped one does."""
+    """A process of its own that leads to a metastore, and hangs as a stopped metastore does."""
 
     def __init__(self, to: str) -> None:
         self._process = subprocess.Popen(
@@ -68,7 +68,7 @@ def served_by(stage: Stage, first: str) -> str:
     return [first, *re.findall(r"address changed: from=\S+ to=(\S+)", stage.log())][-1]
 
 
-@pytest.mark.nightly  # the next ones have each half
+@pytest.mark.nightly  # the next calls have each half
 def test_next_address_serves_when_the_first_hangs_while_running_and_at_a_restart(
     own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
     until(stage.is_well, timeout_s=40, what="health afterwards")
 
 
-@pytest.mark.nightly  # test_verdicts stops one, too
+@pytest.mark.nightly  # test_verdicts stops a metastore, too
 def test_metastore_that_was_stopped_for_a_while_is_waited_for(
     stage: Stage, own_hive: EmbeddedMetastore
 ) -> None:

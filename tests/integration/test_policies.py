@@ -65,7 +65,7 @@ SYNC_S = 60.0  # the metastore lets a read wait up to 5 s for a lock, and tries 
 
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
-    """A client, and a database that is seen and one that is not."""
+    """A client, a database that is seen, and a database that is not."""
     with (
         database(hive.uri, tmp_path / "own", {OWN: 3}) as found,
         database(hive.uri, tmp_path / "qzmark", {HIDDEN: 3, MARKED: 3}, parameters=marked),

@@ -29,7 +29,7 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
 def writer_reader_and_watch(
     hub: str, metastore: str, pattern: str
 ) -> Iterator[tuple[Subscriber, Subscriber, Watch]]:
-    """Yield one that writes, one that reads, and what the latter sees change."""
+    """Yield a subscriber that writes, another that reads, and what the latter sees change."""
     with (
         Subscriber(hub, timeout_s=60, metastore=metastore, name="writer") as writer,
         Subscriber(hub, timeout_s=60, name="reader") as reader,

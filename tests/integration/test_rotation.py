@@ -21,7 +21,7 @@ from topicast.topics.keys.files import write_secret
 from topicast.topics.keys.folder import KeysFolder
 
 TABLE = "rotated.orders"
-PAUSE_S = 0.05  # between two reads: other tests run beside this one
+PAUSE_S = 0.05  # between two reads: other tests run beside this test
 
 
 def rotate(folder: KeysFolder, daemon: str, *flags: str) -> str:

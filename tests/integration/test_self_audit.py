@@ -19,7 +19,7 @@ from topicast.topics.topic import Entry, value_of
 DB = "audited"
 SALES = f"{DB}.sales"
 EVERY_S = 60.0
-FOUND_S = 3 * EVERY_S  # the first one is at a random time within twice that
+FOUND_S = 3 * EVERY_S  # the first audit is at a random time within twice that
 
 
 def moved(entry: Entry) -> Iterable[Entry]:

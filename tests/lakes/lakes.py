@@ -1,4 +1,4 @@
-"""Lakes: two drivers in whose sessions a table format replaces the catalog, and a plain third one.
+"""Lakes: two drivers in whose sessions a table format replaces the catalog, and a third, plain.
 
 They run Spark 4.0, with the formats' released runtimes, which Spark's own Ivy fetches once.
 """
@@ -59,7 +59,7 @@ COUNTS: Final = ("errors", "last_error", "writes", "writes_reported", "refreshes
 
 @dataclass
 class Lake:
-    """Two drivers with a format's catalog, and one of plain Spark; each can be attached."""
+    """Two drivers with a format's catalog, and a driver of plain Spark; each can be attached."""
 
     one: Application
     other: Application
@@ -137,7 +137,7 @@ class Lake:
 
 
 def facts(client: HMSClient, db: str, name: str) -> dict[str, Any]:
-    """Return what the metastore has of a table, but for what is another one each time."""
+    """Return what the metastore has of a table, but for what differs each time."""
     table = client.get_table(db, name)
     files = table.sd
     return {

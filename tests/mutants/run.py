@@ -5,7 +5,7 @@
                                                                     └──none fails──▶ survivor
 
 Cosmic Ray's operators change one condition, comparison, constant or loop of a function at a time,
-in a copy of the tree for each core, so that one may work on the tree meanwhile. A mutant that no
+in a copy of the tree for each core, so that the tree may change meanwhile. A mutant that no
 test notices is printed as a diff, and the run ends with 1; of one that only tests without the
 rule's id notice, the first of them is printed.
 ``rules.toml`` excuses mutants that change nothing that can be seen, each with its reason. Two kinds

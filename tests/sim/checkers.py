@@ -55,7 +55,7 @@ class Requested:
 class Moments:
     """One subscriber's answers: each is a moment of the table, none before the one answered last.
 
-    Nor is one before the last sync of it.
+    Nor is a version before the last sync of it.
     """
 
     def __init__(self, history: History) -> None:
@@ -157,7 +157,7 @@ class Incarnations:
         self._born: dict[tuple[bytes, int], str] = {}
 
     def discard(self) -> None:
-        """The store is another one: it gives its incarnations again."""
+        """The store was replaced: it gives its incarnations again."""
         self._born.clear()
 
     def committed(self, transactions: Sequence[Transaction]) -> None:
@@ -184,7 +184,7 @@ class Epochs:
         self._lives: dict[int, int] = {}  # by epoch
 
     def discard(self) -> None:
-        """The store is another one: it may go on in an epoch from before."""
+        """The store was replaced: it may go on in an epoch from before."""
         self._lives.clear()
 
     def committed(self, epoch: int, transactions: Sequence[Transaction]) -> None:

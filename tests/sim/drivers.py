@@ -1,4 +1,4 @@
-"""Drivers that write, and die: the outbox and the numbers of one, and its way to catalogd."""
+"""Drivers that write, and die: the outbox and the numbers of a driver, and its way to catalogd."""
 
 from collections.abc import Callable
 from itertools import count
@@ -124,7 +124,7 @@ def registration(life: int) -> bytes:
 
 
 def what(world: "World") -> str:
-    """Return the name of a table, which may not be there, or a path of one that is."""
+    """Return the name of a table, which may not be there, or a path of a table that is."""
     table = world.rng.choice([(db, name) for db in DBS for name in NAMES])
     found = world.metastore.held.get(table)
     if found is not None and world.rng.random() < 0.3:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
 
-BY_SEED: Final = ""  # instead of a scenario: one of SEEDS finds it
+BY_SEED: Final = ""  # instead of a scenario: a seed of SEEDS finds it
 SEEDS: Final = range(400)  # each fault that has no scenario is found by one of them
 
 Seam = type | tuple[Callable[..., Any], Callable[..., Any]]  # or a function, and what replaces it

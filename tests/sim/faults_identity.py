@@ -1,4 +1,4 @@
-"""Faults in the rules that distinguish a metastore from another one and from its older copies."""
+"""Faults in the rules that distinguish a metastore from others and from its older copies."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,7 +42,7 @@ class ForgetsWhatItIsAheadOf(EventWindow):
 def compare_names(
     known: Mapping[TableId, int | None], found: Creations, *, same_uuid: bool = False
 ) -> Finding:
-    """Take a table of a known name for the known one."""
+    """Take a table of a known name for the known table."""
     dated = {table: 1 if table in found else 0 for table in known}
     return compare_tables(dict.fromkeys(known, 1), dated, same_uuid=same_uuid)
 

@@ -34,7 +34,7 @@ def is_restricted(seed: int) -> bool:
 class Leaks:
     """Looks at every frame that arrives at a reader with a policy.
 
-    A hub or catalogd that has not received a change of the policy goes by the one before, so a
+    A hub or catalogd that has not received a change of the policy goes by the old policy, so a
     frame is held against what its sender knows.
     """
 

@@ -44,7 +44,7 @@ class Mirror:
         self._raised[name] = place
 
     def restored(self) -> None:
-        """The store is another one, which may know of no such write."""
+        """The store was replaced by a store that may know of no such write."""
         self._raised.clear()
 
     def answered(self, requested: Requested, seen: State, place: Place) -> None:

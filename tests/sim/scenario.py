@@ -182,7 +182,7 @@ class Script:
         self._say(f"problem: {catalog.namespace.metastore_problem().partition(':')[0]}")
 
     def passed(self, _who: str) -> None:
-        """Say how many events catalogd has passed, and the newest one whose effect is published."""
+        """Say how many events catalogd has passed, and the newest whose effect is published."""
         catalog = self.world.catalogd.catalog
         assert catalog is not None
         counts = catalog.counts
@@ -204,7 +204,7 @@ class Script:
         self.world.catalogd.restore(self.world.catalogd.old.copy())
 
     def wipe(self, _who: str) -> None:
-        """Lose the store: the next start begins with an empty one."""
+        """Lose the store: the next start begins with an empty store."""
         world = self.world
         world.catalogd.restore(SimStore(epoch=world.now_us + EPOCH_0))
 

@@ -93,7 +93,7 @@ class Trouble:
             reader.slow = 0.0
         world.catalogd.revive()
         world.catalogd.turn_mode(MODE_DEFAULT)
-        for after_s in (0.0, 2.0):  # one that is starting refuses the first
+        for after_s in (0.0, 2.0):  # a catalogd that is starting refuses the first
             world.at(after_s, lambda: world.catalogd.order(START))
         if world.rng.random() < 0.5:
             self._kill_driver()  # for good

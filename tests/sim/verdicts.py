@@ -42,7 +42,7 @@ class Commits:
         self._whole: dict[Key, int] = {}
 
     def discard(self) -> None:
-        """The store is another one."""
+        """The store was replaced."""
         self.stores += 1
         self._own.clear()
         self._whole.clear()

@@ -61,7 +61,7 @@ class Written:
     # -- what happens
 
     def restored(self) -> None:
-        """The store is another one."""
+        """The store was replaced."""
         self._stores += 1
         self._effects.clear()
 

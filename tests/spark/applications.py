@@ -103,7 +103,7 @@ class Application:
         )
 
     def do(self, code: str) -> Any:
-        """Run statements; return the value of the last one, if it is an expression."""
+        """Run statements; return the value of the last, if it is an expression."""
         self.send(code)
         return self.receive()
 
@@ -186,7 +186,7 @@ class Application:
 
 
 class Client(Application):
-    """One of Spark Connect's, without a JVM; what is written here is of how it starts."""
+    """An application of Spark Connect, without a JVM; what is written here is of how it starts."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self._log = (folder / "log").open("wb")

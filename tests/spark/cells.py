@@ -28,7 +28,7 @@ Make = Callable[[], DataFrame]
 
 
 def cells(every: Mapping[str, T], *, some: Sequence[str]) -> dict[str, T]:
-    """Return what ``some`` name, one for each way through our code; with CELLS=all, everything."""
+    """Return a cell of ``some`` for each way through our code; with CELLS=all, every cell."""
     return dict(every) if EVERY_CELL else {name: every[name] for name in some}
 
 

@@ -97,7 +97,7 @@ class Stack:
             case "executor":
                 with suppress(psutil.NoSuchProcess):  # it has just ended by itself
                     for executor in self._spark.executors()[:1]:
-                        executor.kill()  # its worker starts another one
+                        executor.kill()  # its worker starts another executor
             case "catalogd":
                 self.daemons.kill("catalogd")
                 self.daemons.start("catalogd")

@@ -60,7 +60,7 @@ def run(
     """Run the query so long after its session.
 
     Args:
-        folder: A new one, of this driver.
+        folder: A new folder, of this driver.
         uris: Of the metastore, as the driver knows it: what counts its calls.
         metastore: As catalogd knows it.
         under: Words of a command that starts it; none: plain Spark.

@@ -52,7 +52,7 @@ class Statements(Changes):
             raise Refused(str(error)) from error
 
     def managed(self) -> Table:
-        """Return a table that Spark has made; some tries find one as a rule."""
+        """Return a table that Spark has made; some tries find a table as a rule."""
         found = [one for _ in range(4) if (one := self.a_table()).tableName.startswith("s")]
         return found[0]
 

@@ -1,4 +1,4 @@
-"""Tables that share a folder: what is written by the name of one is read by that of the others."""
+"""Tables that share a folder: what is written by one table's name is read by the others' names."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

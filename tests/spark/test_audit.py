@@ -41,7 +41,7 @@ def lost():
 pytestmark = pytest.mark.skipif(SPARK < (4, 0), reason="the planner's room needs Spark 4.0")
 
 
-@pytest.mark.nightly  # integration/test_audit.py has the small ones
+@pytest.mark.nightly  # integration/test_audit.py has the small tables
 def test_differences_that_no_event_reported_are_found_by_property_and_mended(
     drivers: Drivers, hive: EmbeddedMetastore
 ) -> None:

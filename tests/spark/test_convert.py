@@ -22,7 +22,7 @@ from topicast.tests.waiting import until
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pipelines.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RAW, LAKE = "convert_raw", "convert_lake"
-QUERY_S = 0.5  # between two queries of one that waits: each takes a tenth of a second of a core
+QUERY_S = 0.5  # between two queries of a wait: each takes a tenth of a second of a core
 EVERY_STEP = ("compared", "noted", "written", "ready", "changed", "done")
 STEPS = EVERY_STEP if EVERY_CELL else ("written", "changed")
 
@@ -124,7 +124,7 @@ def test_copy_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     again = run(pair.writer, "sales", "sales")
     assert (again["created"], again["replaced"], again["unchanged"]) == ([], [], 3)
 
-    # Rows that cannot be read are kept aside; many small files become one.
+    # Rows that cannot be read are kept aside; many small files become one file.
     day = folder / "ds=a b" / "hour=1"
     for number in range(3):
         (day / f"late-{number}.csv").write_text(f"{10 + number},1.0\n")
@@ -225,7 +225,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
 
 @pytest.mark.nightly
 def test_run_that_dies_at_any_step_is_made_good_by_the_next_one(pair: Drivers) -> None:
-    """Given one that replaces a partition and creates another, as ``kill -9`` would leave it."""
+    """Given a run that replaces a partition and creates another, as ``kill -9`` would leave it."""
     folder = create(pair, "fragile", "(1, 1.5, 'x', 1)")
     run(pair.writer, "fragile", "fragile")
     for number, step in enumerate(STEPS):

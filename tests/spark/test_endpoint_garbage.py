@@ -194,7 +194,7 @@ def test_reader_whose_method_is_unknown_keeps_its_connection(driver: Application
         server.close()
 
 
-LATE_S: Final = 1.0  # more than a first read is waited for, less than a second one
+LATE_S: Final = 1.0  # more than a first read is waited for, less than a second read
 FOLLOW: Final = """
 def follow():
     while following:

@@ -83,7 +83,7 @@ def test_queries_never_reach_python_and_commands_of_every_session_do(
 
 
 def test_statement_that_executes_others_is_one_write(driver: Application) -> None:
-    """Given a table that is made of a query, and one that a job in the JVM writes by its name."""
+    """Given a table that is made of a query, and another that a job in the JVM writes by name."""
     driver.sql("CREATE DATABASE counted")
     driver.do("_ = listener.java.settle(context, 60000); received.clear()")
     for statement in (
@@ -146,7 +146,7 @@ def test_a_query_that_spark_cannot_analyse_leaves_no_failure_of_ours_in_the_log(
 def test_what_a_process_has_not_handled_when_it_dies_is_taken_once_more(
     driver: Application,
 ) -> None:
-    """Given another one that takes from the same listener: what has been queued since as well."""
+    """Given another agent that takes from the same listener: what has been queued since as well."""
     driver.do("listener.stop(); listener = Listener(takes=False)")
     for _ in range(4):
         driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")

@@ -79,8 +79,8 @@ class Table:
     name: str
     made: int = 0  # even: it exists
     columns: int = 2
-    days: int = 0  # the last one; each is made once
-    first: int = 0  # the first one that is left
+    days: int = 0  # the last day; each is made once
+    first: int = 0  # the first day that is left
     row: int = 0  # the number of the newest
     row_day: int = 0
 

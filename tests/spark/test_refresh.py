@@ -573,7 +573,7 @@ def test_cached_data_that_is_to_be_fresh_is_so_of_young_tables_and_of_partitions
 def overwritten(scene: Scene, db: str, number: int) -> list[int]:
     """Overwrite a table with ``number`` rows, and let the reader know; return their ids.
 
-    Of as many rows as before no event tells if their file has the size of the one before.
+    Of as many rows as before no event tells if their file has the size of the file before.
     """
     rows = [10 * number + row for row in range(number)]
     values = ", ".join(f"({row}, 'a')" for row in rows)

@@ -60,7 +60,7 @@ def scene(
 
 
 def test_driver_reports_whatever_names_its_metastore(scene: Scene) -> None:
-    """One by ``.config("hive.metastore.uris", ...)`` of the builder, one by hive-site.xml."""
+    """A driver by ``.config("hive.metastore.uris", ...)``, another by hive-site.xml."""
     tables = ("builder", "site")
     scene.settled("named", *tables)
     for victim, table in zip(scene.victims, tables, strict=True):

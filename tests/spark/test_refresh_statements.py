@@ -2,7 +2,7 @@
 
 They act on the relation of a table that Spark has cached, which DataFrames and cached data hold,
 too, and which a renewal discards. A driver that is not attached runs the same statements on tables
-of its own: where it reads all that is right, the attached one does.
+of its own: where it reads all that is right, the attached driver does.
 """
 
 import time
@@ -30,7 +30,7 @@ KINDS: Final = {
     "hive_text": "STORED AS textfile",
 }
 FIRST: Final = [1, "a"]
-ADDED: Final = ([2, "a"], [3, "a"], [4, "a"])  # by another application, one in each turn
+ADDED: Final = ([2, "a"], [3, "a"], [4, "a"])  # by another application, a statement in each turn
 OWN: Final = [9, "a"]
 
 Rows = list[list[Any]]
@@ -155,7 +155,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Stage:
-    """The drivers, of which two run the same statements: one is attached."""
+    """The drivers, of which two run the same statements: one driver is attached."""
 
     pair: Pair
     plain: Application

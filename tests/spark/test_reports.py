@@ -1,7 +1,7 @@
 """What an attached driver writes without an event, another one reads at once, without REFRESH.
 
 The tables have no statistics, so the metastore records nothing of what is written to them. With
-CELLS=all every way to write is tried, else one of each kind.
+CELLS=all every way to write is tried, else a way of each kind.
 """
 
 from pathlib import Path
@@ -485,7 +485,7 @@ spark = later = builder.config("spark.hive.metastore.uris", uris).enableHiveSupp
 def test_metastore_that_only_a_later_session_names_is_reported(attached: Pair, by: str) -> None:
     """Given an attached driver whose first session has a catalog in memory.
 
-    The later one is of the same context, by its builder, or of the next, by spark.hive.*.
+    The later session is of the same context, by its builder, or of the next, by spark.hive.*.
     """
     pair, writer, db = attached, attached.writer, f"later_{by}"
     pair.create(db, ("python", "java"))

@@ -1,6 +1,6 @@
 """An ordinary application under ``topicast run -- spark-submit``: attached, else as it was.
 
-So is one that is typed into ``pyspark`` or ``ipython``, and one in a kernel of Jupyter's.
+So is an application that is typed into ``pyspark`` or ``ipython``, or in a kernel of Jupyter.
 ``spark-submit`` is that of a distribution of Spark (SPARK_HOME), whose Python has no PySpark.
 """
 

@@ -156,7 +156,7 @@ def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: D
             return pair.read("switched", ["t"]) == {"t": wanted}
 
         def seconds_of_a_turn() -> float:
-            """Return how long the slower one of off and on takes."""
+            """Return how long the slower of off and on takes."""
             at = order("off")
             until(lambda: pair.reader.do("handle.status().control") == "off", what="off")
             off_s = time.monotonic() - at

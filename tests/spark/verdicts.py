@@ -1,9 +1,9 @@
 """Verdicts: of each query that ran beside writes, whether it may have found what it found.
 
-FRESH     the number that was newest when it began, or a newer one
-OLD       an older one; ``late_s``: since the first write that it missed had returned
+FRESH     the number that was newest when it began, or a newer number
+OLD       an older number; ``late_s``: since the first write that it missed had returned
 CROSSED   files, or all rows, were missing, and the write that removed them ran beside it: it
-          had listed files that vanished, or listed between the old ones and the new ones
+          had listed files that vanished, or listed between the old files and the new files
 WRONG     they were missing, and the write had returned, and so was reported, before it began
 """
 

@@ -717,7 +717,7 @@ def test_publisher_is_told_where_the_pages_are() -> None:
 
 
 def test_hub_knows_where_the_pages_of_its_catalogd_are() -> None:
-    """P-PAGES-2: what is no address is refused, and the one before stays."""
+    """P-PAGES-2: what is no address is refused, and the former address stays."""
     driver, _ = seeded()
     assert driver.status.catalogd_pages == ""
     assert driver.receive(CONTROL, Introduction(pages="https://[::1]:25020")) == []

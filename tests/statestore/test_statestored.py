@@ -150,7 +150,7 @@ def test_rubbish_between_deltas_is_refused_and_changes_nothing_else() -> None:
 
 
 def test_heartbeats_do_not_wait_until_all_who_come_at_once_are_answered() -> None:
-    """P-HEARTBEAT-2: each look at the clock is 10 ms after the one before."""
+    """P-HEARTBEAT-2: each look at the clock is 10 ms after the look before."""
     daemon = Daemon((looks / 100 for looks in count()).__next__)
     readers = [f"reader-{number}" for number in range(100)]
     hellos = [encode(hello(name, READER, CONTROL_CHANNEL)) for name in readers]

@@ -21,7 +21,7 @@ from topicast.topics.wire.messages.catalog import Pulled
 from topicast.topics.wire.messages.data import Delta
 from topicast.topics.wire.messages.fields import Message
 
-NOISE = random.Random(1).randbytes(1 << 20).hex()  # 2 MB that compress to one
+NOISE = random.Random(1).randbytes(1 << 20).hex()  # 2 MB that compress to 1 MB
 OTHER = random.Random(2).randbytes(1 << 20).hex()
 BUDGET = 32 << 20
 

@@ -1,4 +1,4 @@
-"""Backports mean on every Python what newer ones have built in."""
+"""Backports mean on every Python what newer Pythons have built in."""
 
 import json
 import pickle

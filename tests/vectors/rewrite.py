@@ -782,7 +782,7 @@ NUMBERS = (1, 2, 256, NUM_TOPICS_MAX)
 
 
 def main() -> None:
-    """Write both files beside this one."""
+    """Write both files beside this file."""
     wire = [
         {"name": name, "frame": encode(message).hex(), "message": repr(decode(encode(message)))}
         for name, message in MESSAGES

@@ -346,7 +346,7 @@ def test_bulk_alter_of_keys_and_values_names_its_partitions() -> None:
 
 
 def test_real_bulk_alter_whose_type_is_renamed_names_its_partitions(place: Place) -> None:
-    """2.3 logs one event a partition; as one of Hive 4.1 it has the members of an ADD_PARTITION."""
+    """2.3 logs an event a partition; as Hive 4.1's event it has the members of an ADD_PARTITION."""
     table, before = place.table("t", "zone", "day"), place.reads.current_event_id()
     place.writes.add_partitions([make_partition(table, ["x", day]) for day in ("1", "2")])
     (added,) = place.reads.events_after(before, events_max=10)

@@ -37,7 +37,7 @@ PLACES = {
 
 @pytest.fixture
 def core() -> Alone:
-    """``days`` has two partitions in its folder, and ``odd`` one at each of another two places."""
+    """``days`` has two partitions in its folder, ``odd`` a partition in each of two others."""
     core = Alone()
     for db in ("d", "hidden"):
         core.create_database(db)

@@ -187,7 +187,7 @@ def test_bomb_in_gzip_is_read_within_its_time_and_its_memory(filling: bytes) -> 
 
 @pytest.mark.parametrize("how", ["json-0.2", "gzip(json-2.0)"])
 def test_event_of_many_partitions_is_read_in_little_more_memory_than_it_has(how: str) -> None:
-    """One of 100 MB takes a second, and 106 MB, in gzip 206 MB."""
+    """A message of 100 MB takes a second, and 106 MB, in gzip 206 MB."""
     added = next(event for _, event in recorded("2.3.10") if event.type == "ADD_PARTITION")
     body = json.loads(added.message)
     one = body["partitionListJson"][0]

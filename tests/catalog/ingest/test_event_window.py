@@ -335,7 +335,7 @@ def test_log_cleaned_up_to_what_is_known_is_no_gap() -> None:
 def test_concurrent_writers_lose_nothing(seed: int, per_poll: int) -> None:
     """Writers take the last id or the next, and commit up to 2 s after others with higher ids.
 
-    They take the last one only beside its first writer: once that is done they read the next.
+    They take the last id only beside its first writer: once that is done they read the next.
     """
     rng = Random(seed)
     window, log, seen, now, id_, taken_at = settled_at(0), [], [], 0.0, 0, 0.0

@@ -166,7 +166,7 @@ def test_more_bytes_of_messages_than_a_turn_can_take_are_read(core: Alone) -> No
 
 
 def test_event_that_comes_late_is_not_applied(core: Alone) -> None:
-    """P-EVENT: an event of an id that is not above the last one may have an old object."""
+    """P-EVENT: an event of an id that is not above the last id may have an old object."""
     alters(core, rev="1")
     old = core.metastore.current_event_id()
     core.turn(TURNS)

@@ -68,7 +68,7 @@ def test_other_events_are_left_as_they_are() -> None:
 
 
 def test_large_event_that_is_damaged_is_no_other_event_afterwards() -> None:
-    """It is read as before, or as one that cannot be decoded; no name comes of it that was none."""
+    """A damaged message is read as before, or cannot be decoded; it gives no made-up name."""
     rng = Random(7)
     (event, text), *_ = large("2.3.10")
     (whole,) = dirty_objects(event)

@@ -622,7 +622,7 @@ def test_what_was_read_before_a_resync_is_not_published(of_t: World) -> None:
 def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     world = World(*TABLES, reads_max=3)
     world.loader.resync(TABLES, seq=5)
-    """P-PULL-14: and as one of which events are missing."""
+    """P-PULL-14: and as a table of which events are missing."""
     first = world.read()
     world.loader.load(TABLES[-1], urgent=True)
     read = world.read()

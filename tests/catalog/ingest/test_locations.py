@@ -44,7 +44,7 @@ def located(holding: Holding, name: str, location: str) -> None:
 
 
 def test_table_of_a_source_lies_at_its_path_and_not_where_the_metastore_says() -> None:
-    """Spark gives one that Hive cannot read, such as CSV at a LOCATION, a placeholder there."""
+    """Spark gives a table that Hive cannot read, such as CSV at a LOCATION, a placeholder there."""
     holding = Holding()
     for name, provider in (("csv", {"spark.sql.sources.provider": "csv"}), ("text", {})):
         table = make_table("d", name, location=f"/w/d.db/{name}-__PLACEHOLDER__")

@@ -71,7 +71,7 @@ class World:
         return order
 
     def check(self, current_id: int | None = None, **found: Any) -> Finding | None:
-        """Check the connection; by default it is the first one, and leads to the same log."""
+        """Check the connection; by default it is the first, and leads to the same log."""
         order = self.begin(0)
         assert isinstance(order, Identify)
         newest = self.poller.watermark if current_id is None else current_id
@@ -90,7 +90,7 @@ class World:
         )
 
     def demand(self) -> None:
-        """Let the next poll be one that reads all again."""
+        """Let the next poll read all again."""
         self.poller.poll_now()
 
     def settle(self) -> None:
@@ -204,7 +204,7 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
 
 
 def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> None:
-    """A look reads no event: alone, the new ones may lack one of an id below."""
+    """A look reads no event: alone, the new events may lack an event of a lower id."""
     world.poll(11)
     assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
     world.now += INTERVAL_S / LOOKS
@@ -325,7 +325,7 @@ def test_watermark_follows_only_what_is_published(world: World) -> None:
 
 
 def test_state_of_a_batch_is_the_newest_of_its_number(world: World) -> None:
-    """Given a batch whose events are stable_id before it is published, both are kept as one."""
+    """Given a batch whose ids are stable before it is published, its two states are one record."""
     world.poll(11)
     world.settle()
     world.poller.mark_published(1)
@@ -430,7 +430,7 @@ def polls_in_vain(world: World, *, newest: int | None, events: range | None = No
 
 
 def test_event_that_fails_by_itself_is_passed_and_those_behind_it_are_read(world: World) -> None:
-    """Given 11 to 14, of which 11 cannot be sent, then that one alone is missing."""
+    """Given 11 to 14, of which 11 cannot be sent, then that event alone is missing."""
     (passed,) = polls_in_vain(world, newest=14, events=range(12, 15))
     assert (passed.gap, passed.events, passed.passed) == ((11, 11), (), "bad")
     assert world.poller.window is not None

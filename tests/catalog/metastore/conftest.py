@@ -1,4 +1,4 @@
-"""What only later releases of Hive do is tried where one is named: ``make compat-hive``."""
+"""What only later releases of Hive do is tried where a release is named: ``make compat-hive``."""
 
 from topicast.tests.hive.releases import home
 

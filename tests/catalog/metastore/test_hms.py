@@ -250,7 +250,7 @@ def test_read_that_takes_long_is_waited_for_while_its_server_answers_others() ->
 
 
 def test_server_that_answers_nothing_any_more_is_left_by_every_connection() -> None:
-    """Given a server that takes connections and requests, as a stopped one does."""
+    """Given a server that takes connections and requests, as a stopped server does."""
     hung = {"get_all_databases": silent, "getStatus": silent}
     with (
         ThriftServer(answering(UGI) | hung) as stopped,

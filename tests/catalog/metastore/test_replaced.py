@@ -1,4 +1,4 @@
-"""A real metastore that is restarted is known again; another one at its address is noticed."""
+"""A real metastore that is restarted is known again; another at its address is noticed."""
 
 import shutil
 from collections.abc import Iterator
@@ -96,13 +96,13 @@ def test_second_address_with_another_metastore_is_noticed_and_so_is_the_way_back
         core.metastore.close()
 
 
-@pytest.mark.nightly  # the first test has one with more events
+@pytest.mark.nightly  # the first test has a metastore with more events
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "with its store of before"])
 @pytest.mark.parametrize("which", ["as many events", "an older copy"])
 def test_metastore_that_has_no_more_events_is_noticed_too(
     which: str, restarts: bool, tmp_path: Path
 ) -> None:
-    """Given objects of the same names, those of the one that is there are served, and no others."""
+    """Given objects of the same names, catalogd serves those of the present metastore alone."""
     one, two = tmp_path / "one", tmp_path / "two"
     with metastore(one, "t") as (uri, port):
         pass

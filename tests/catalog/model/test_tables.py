@@ -176,7 +176,7 @@ def test_many_tables_take_turns_in_what_is_kept_sorted(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("count", [10, 3_000])
 def test_change_of_a_partition_writes_one_block_whatever_the_size_of_its_table(count: int) -> None:
-    """Given a table of so many, when one is changed, dropped, and added where there is room."""
+    """Given a table of so many partitions, a partition is changed, dropped, and added."""
     holding = Holding()
     names = (f"{number:06}" for number in range(count))
     holding.whole(KEYED, parts(*names, rev="0"), source=SOURCE_LOAD)

@@ -341,7 +341,7 @@ def test_hub_that_waits_for_names_with_catalogd_is_connected(peer: HubPeer) -> N
 
 
 def test_hub_of_another_catalogd_is_never_connected(peer: HubPeer) -> None:
-    """Given two that fight for it, then this one has not led it, however often it is greeted."""
+    """Given two catalogds that fight for a hub, this one has not led it, however often greeted."""
     for _ in range(5):
         peer.connect()
         peer.receive(peer.have(EPOCH, 77, 1))

@@ -170,7 +170,7 @@ def test_question_before_the_names_are_read_is_refused_for_a_while() -> None:
 
 @pytest.mark.parametrize("partition", ["", "ds=1"])
 def test_event_of_statistics_raises_the_version_of_its_table(core: Alone, partition: str) -> None:
-    """Of the table alone: nothing says that its data is another one."""
+    """Of the table alone: nothing says that its data has changed."""
     core.metastore.release_said = "4.0.1"
     before = core.catalog.tables.entry(("d", "t"))
     given = statistics("d", "t", "id", partition=partition)

@@ -312,7 +312,7 @@ def test_every_part_says_which_claims_beside_are_stale_as_of_its_version(source:
 
 
 def pages(source: Answers, ask: Pull) -> list[tuple[Pulled, ...]]:
-    """Return the answers to ``ask``, each continued where the one before ended."""
+    """Return the answers to ``ask``, each continued where the answer before ended."""
     found = [source.answer(ask)]
     while found[-1][-1].cursor:
         last = found[-1][-1]

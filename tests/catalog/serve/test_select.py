@@ -90,7 +90,7 @@ def test_named_partitions_come_in_the_blocks_in_which_they_stand(wanted: set[str
 
 @given(st.sampled_from(("", *DAYS, "__HIVE_DEFAULT_PARTITION__", "2026")), st.integers(0, 2))
 def test_values_select_those_that_have_them(day: str, count: int) -> None:
-    """P-PULL-7: an empty value stands for any, and so do the last ones where they are left out."""
+    """P-PULL-7: an empty value stands for any, and so does a last value that is left out."""
     values = (day, "07")[:count]
     expected = [
         name

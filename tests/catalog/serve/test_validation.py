@@ -15,7 +15,7 @@ EPOCH = 5
 
 @pytest.fixture
 def found() -> Holding:
-    """Return one that holds ``d.t`` with two partitions."""
+    """Return a catalogd that holds ``d.t`` with two partitions."""
     held = Holding()
     held.namespace.write({"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS)
     held.whole(struct(T, "ds"), parts("1", "2"))

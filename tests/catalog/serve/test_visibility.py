@@ -1,4 +1,4 @@
-"""What catalogd answers a client whose key is limited to some databases: it names no other one."""
+"""What catalogd answers a client whose key is limited to some databases: it names no others."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ DRIVER = replace(client(), policy=SALES)
 
 @pytest.fixture
 def core() -> Alone:
-    """catalogd with a table in a database that is seen, and one in another."""
+    """catalogd with a table in a database that is seen, and a table in another."""
     made = Alone()
     for db in ("sales", "hidden"):
         made.create_database(db)

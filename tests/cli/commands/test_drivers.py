@@ -71,7 +71,7 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     served: Served, etl: Subscriber
 ) -> None:
     with Subscriber(served.statestores, name="explorer", timeout_s=30):
-        # One that a busy machine keeps from answering is listed until it has said that it is none.
+        # A reader that a busy machine keeps from answering is listed until it says it is no driver.
         found = until(
             lambda: (some := not_gone(served)).keys() == {"app-1@node1:7"} and some,
             what="the driver alone",

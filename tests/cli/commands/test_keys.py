@@ -102,7 +102,7 @@ def test_order_takes_an_operators_key(role: str, served: Served, tmp_path: Path)
     status = topicast("status", "-o", "json", **own)
     shown = json.loads(status.stdout)
     daemons = (*shown["statestoreds"], shown["catalogd"])
-    # A key that was not admitted yet, as this one at first, is a reason for a minute.
+    # A key that was not admitted yet, as this key at first, is a reason for a minute.
     code = DEGRADED if any(one["reasons"] for one in daemons) else DONE
     assert len(daemons) == 2
     assert (status.returncode, status.stderr) == (code, ""), status.stdout

@@ -175,7 +175,7 @@ def test_signal_that_ends_us_ends_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
 def test_keys_of_a_terminal_are_the_commands_own(number: signal.Signals, tmp_path: Path) -> None:
-    """Given one that handles them, as a JVM does Ctrl-\\, after which it goes on."""
+    """Given a command that handles them, as a JVM does Ctrl-\\, after which it goes on."""
     there = tmp_path / "there"
     code = f"signal.signal({int(number)}, lambda *_: exit(7)); pathlib.Path({str(there)!r}).touch()"
     code = f"import pathlib, signal; {code}; signal.pause()"

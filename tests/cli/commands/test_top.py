@@ -1,4 +1,4 @@
-"""``topicast top`` at a real hub, on a terminal and without one."""
+"""``topicast top`` at a real hub, on a terminal and without a terminal."""
 
 import json
 import os

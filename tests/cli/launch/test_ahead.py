@@ -59,7 +59,7 @@ def is_over(process: psutil.Process) -> bool:
 
 
 def test_agent_that_waits_is_that_of_the_first_driver(tmp_path: Path) -> None:
-    """Given two that start one, the second is an agent itself. Errors are the driver's."""
+    """Given two drivers, the second's command is an agent itself. Errors are the driver's."""
     with waiting_agent(str(tmp_path), os.environ):
         ahead = waiting(tmp_path)
         with started(tmp_path) as first, started(tmp_path) as second:

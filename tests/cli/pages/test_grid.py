@@ -57,7 +57,7 @@ def test_rows_that_go_on_elsewhere_are_led_to_behind_the_last() -> None:
 
 @pytest.mark.parametrize("first", ["-1", "x", "9" * 100, "٣", str(MANY)])
 def test_place_that_is_not_among_the_rows_is_the_first(first: str) -> None:
-    """Grids of one page share the place: a long one goes on, a short one is shown whole."""
+    """Grids of one page share the place: a long grid goes on, a short grid is shown whole."""
     html = grid([("a", 1)], empty="nobody").html("/things", {"from": first})
     assert ">a<" in html
     assert "nobody" not in html

@@ -23,7 +23,7 @@ from topicast.cli.quickstart.class_archive import (
 
 @pytest.fixture
 def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One whose cache is empty."""
+    """A Java whose cache is empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return java_home_for_spark(tmp_path / "shim")
 
@@ -33,7 +33,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 
 def test_they_are_made_once_and_used_from_then_on(java_home: Path, tmp_path: Path) -> None:
-    """Given programs that leave what they make, then nothing else stays; other ones give way."""
+    """Given programs that leave what they make, then nothing else stays: old archives give way."""
 
     def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         options = environment["SPARK_SUBMIT_OPTS"] if "-m" in command else command[-1]
@@ -66,7 +66,7 @@ def test_they_are_made_once_and_used_from_then_on(java_home: Path, tmp_path: Pat
 
 
 def test_of_applications_that_start_at_once_one_makes_them(java_home: Path) -> None:
-    """With two bases, the archive that was made with the other one would never be used."""
+    """With two bases, the archive that was made with the other base would never be used."""
     ran: list[Sequence[str]] = []
     both_are_here = threading.Barrier(2)
 

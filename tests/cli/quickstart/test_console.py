@@ -43,7 +43,7 @@ def test_text_is_cut_to_a_narrow_terminal_but_not_to_nothing() -> None:
 
 
 def test_commands_name_the_statestored_only_where_nobody_would_look() -> None:
-    """But an application always gets an explicit one: it has no usual place."""
+    """But an application always gets an explicit address: it has no usual place."""
     hub = "tcp://127.0.0.1:24000"
     usual = commands(hub, metastore_uri="thrift://h:1", usual=True)
     assert [line for line in usual if hub in line] == [line for line in usual if " run " in line]

@@ -33,7 +33,7 @@ def test_port_beside_one_in_use_is_not_taken_where_both_are_needed() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is reserved")
 def test_port_that_another_quickstart_has_chosen_is_left_to_it_until_it_ends() -> None:
-    """Given one that has chosen and not yet bound, then another gets other ports."""
+    """Given a stack that has chosen and not yet bound, then another gets other ports."""
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
     with subprocess.Popen(

@@ -81,7 +81,7 @@ def rows(shop: Served, view: str, *columns: str, **options: Any) -> list[Row]:
 
 
 def committed(shop: Served, before: str) -> str:
-    """Return the snapshot version after ``before``, once there is one."""
+    """Return the snapshot version after ``before``, once there is a later version."""
     return until(lambda: (now := snapshot_version(shop.address)) != before and now)
 
 
@@ -315,7 +315,7 @@ def renewals() -> list[psutil.Process]:
 
 
 def command_line(process: psutil.Process) -> str:
-    """Return the command of a process; it is empty of one that has ended, or is about to."""
+    """Return the command of a process; it is empty once the process has ended, or is about to."""
     try:
         return " ".join(process.cmdline())
     except (psutil.NoSuchProcess, psutil.ZombieProcess):

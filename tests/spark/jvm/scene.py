@@ -1,4 +1,4 @@
-"""A driver of any kind beside two in Python: one attached, which writes, and one in plain Spark."""
+"""A driver of any kind beside two in Python: an attached driver that writes, and plain Spark."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class Scene:
         self.hub = drivers.daemons.hub_address
 
     def live(self, application: str, *, but: str = "") -> dict[str, Any]:
-        """Return the facts of a driver once it is attached; ``but``: another one than this."""
+        """Return the facts of a driver once it is attached; ``but``: another driver than this."""
 
         def found() -> dict[str, Any]:
             every = drivers_of(self.hub, application)

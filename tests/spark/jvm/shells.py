@@ -37,7 +37,7 @@ def of_run(hub: str) -> list[str]:
 
 
 def agent_of(pid: int) -> int:
-    """Return the agent of the JVM ``pid``, or of one that ``pid`` has started; 0: there is none.
+    """Return the agent of the JVM ``pid``, or of a JVM that ``pid`` has started; 0: there is none.
 
     ``topicast run`` has started it ahead if what the JVM has started is a shell.
     """
@@ -61,7 +61,7 @@ def _ahead(folder: str) -> int:
 def drivers_of(hub: str, application: str) -> list[dict[str, Any]]:
     """Return what operators see of the drivers of ``application``."""
     done = topicast("drivers", "--output=json", TOPICAST_STATESTORES=hub)
-    found: list[dict[str, Any]] = json.loads(done.stdout)  # one that is killed does not answer
+    found: list[dict[str, Any]] = json.loads(done.stdout)  # a killed driver does not answer
     return [one for one in found if (one["application"] or "").startswith(application)]
 
 
@@ -193,7 +193,7 @@ class ScalaShell(JvmDriver):
 
 @dataclass
 class Place(Pair):
-    """An attached driver in Python, a plain one, and a spark-sql, whose calls are counted."""
+    """An attached driver in Python, a plain driver, and a spark-sql, whose calls are counted."""
 
     shell: JvmDriver
     counting: Counting

@@ -190,7 +190,7 @@ def test_agent_that_gets_no_more_memory_holds_no_statement_up_and_is_right_once_
 
 
 def test_driver_that_can_open_no_gateway_is_plain_until_it_can(place: Place) -> None:
-    """Given one that may open no more files when its agent is to be started again."""
+    """Given a driver that may open no more files when its agent is to be started again."""
     place.is_live()
     pid = place.facts()["pid"]
     agent, limits = agent_of(pid), resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -253,7 +253,7 @@ def test_agent_ends_with_its_driver_however_that_ends(
     code: int,
     tmp_path: Path,
 ) -> None:
-    """Given one that leaves, one that falls over, and one that runs out of memory."""
+    """Given a driver that leaves, another that falls over, and a third that runs out of memory."""
     hub, name = drivers.daemons.hub_address, f"it ends by {word}"
     more = {"spark.driver.memory": "512m", "spark.app.name": name}
     driver = JvmDriver(tmp_path / "driver", hive.uri, **by_settings(hub, application, **more))
@@ -273,7 +273,7 @@ def test_agent_ends_with_its_driver_however_that_ends(
 def test_driver_that_had_no_memory_for_a_moment_is_attached(
     drivers: Drivers, hive: EmbeddedMetastore, application: Path, tmp_path: Path
 ) -> None:
-    """Given one that goes on, three times; where threads of Spark's have died of it, another."""
+    """Given a driver that goes on, three times; where Spark's threads have died of it, another."""
     hub, name = drivers.daemons.hub_address, "it is filled"
     more = {"spark.driver.memory": "512m", "spark.app.name": name}
     drivers.writer.do("attach(spark).detach()")

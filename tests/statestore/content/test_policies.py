@@ -1,4 +1,4 @@
-"""A reader whose key has databases receives nothing of any other one, in frames or in messages."""
+"""A reader whose key has databases receives nothing of others, in frames or in messages."""
 
 from dataclasses import replace
 

@@ -11,7 +11,7 @@ TOKEN = "of-these-tests-0123456789"
 
 @pytest.fixture
 def shop() -> Shop:
-    """One with tables that are never served, too."""
+    """A service with tables that are never served, too."""
     made = Shop()
     made.create("shop.acid", keys=("ds",))
     made.remark("shop.acid", {"transactional": "TRUE"})

@@ -9,7 +9,7 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 NUMBER = 7
-# hmsclient's release of this method has no exceptions; those of Hive 2.3 are those of another one
+# hmsclient's release of this method has no exceptions; Hive 2.3 declares those of another method
 _LIKE = (b"\0\x19get_table_objects_by_name", b"\0\x1dget_table_objects_by_name_req")
 
 

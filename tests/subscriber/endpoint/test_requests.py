@@ -1,4 +1,4 @@
-"""Requests: whole ones however they are cut, and nothing else, within their limits."""
+"""Requests: the endpoint takes them whole however they are cut, and within their limits."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Pulls, their fence, and syncs: no answer goes back behind an earlier one."""
+"""Pulls, their fence, and syncs: no answer goes back behind an earlier answer."""
 
 from collections.abc import Callable
 from dataclasses import replace

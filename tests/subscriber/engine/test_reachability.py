@@ -24,7 +24,7 @@ class Connections:
             self.open(connection, address)
 
     def open(self, connection: Connection, address: str) -> None:
-        """Connect, and leave the connection of before, if there is one."""
+        """Connect, and leave the former connection, if there is any."""
         if connection in self.states:
             self.seen.closed(connection)
         self.seen.opened(connection, address)

@@ -142,7 +142,7 @@ def test_audit_is_one_pull_a_minute_and_none_unless_it_is_on() -> None:
     shop, without = shopping(SALES), Shopping(Shop(["sales"]))
     for one in (shop, without):
         one.join(SALES)
-        one.pass_time(2 * MINUTE)  # the first one is at a random time
+        one.pass_time(2 * MINUTE)  # the first audit is at a random time
         before = len(one.messages(Pull))
         one.pass_time(10 * MINUTE)
         assert len(one.messages(Pull)) - before == (10 if one is shop else 0)

@@ -181,7 +181,7 @@ def test_second_end_changes_nothing(reports: Reports) -> None:
 
 
 def test_report_without_writes_names_the_next_number_as_settled() -> None:
-    """P-REPORT-8: a probe, which asks only whether the metastore is the one that is followed."""
+    """P-REPORT-8: a probe, which asks only whether catalogd follows the metastore."""
     outbox = WriteOutbox(driver=DRIVER, metastore="thrift://hms:9083", probe=True)
     outbox.attach(lambda: None)
     probe = outbox.next_report(now=0.0)
@@ -321,7 +321,7 @@ def test_next_subscriber_reports_what_was_refused_to_the_one_before(reports: Rep
     reports.wrote("d.t")
     reports.refuse(reports.one(), "METASTORE")
     reports.reconnect()
-    reports.outbox.detach(lambda: None)  # late, by the one before
+    reports.outbox.detach(lambda: None)  # late, by the former connection
     assert reports.outbox.refusal == ""
     before = reports.wakes
     reports.wrote("d.u")
@@ -376,7 +376,7 @@ def test_outbox_that_is_closed_or_of_another_process_takes_no_write(
 
 
 def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
-    """P-REPORT-8: catalogd ignores a number below one that it takes for finished."""
+    """P-REPORT-8: catalogd ignores a number below a number that it takes for finished."""
     reports = Reports(batch_max=10_000)
     writers = [
         threading.Thread(target=lambda: [reports.wrote("d.t") for _ in range(200)])

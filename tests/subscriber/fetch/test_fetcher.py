@@ -441,7 +441,7 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -
     machine.check()
     small, large = fetch(bytes_max=100), fetch()
     (pull,) = sent(machine.begin(small, now=0.0))
-    machine.begin(large, now=0.0)  # it wants all of it, and the other one gets it, too
+    machine.begin(large, now=0.0)  # it wants all of it, and the other caller gets it, too
     answer(machine, service.pulled(pull))
     assert small.outcome is large.outcome is not None
 
@@ -503,7 +503,7 @@ def test_piece_of_another_value_between_two_is_an_error(service: Published) -> N
 
 
 def test_values_in_pieces_follow_each_other(service: Published) -> None:
-    """P-PULL-19: each begins anew, and one in a single part may come after them."""
+    """P-PULL-19: each begins anew, and a reply in a single part may come after them."""
     machine, pull = begun(sales())
     reply = service.pulled(pull)
     one, other, small = reply.entries[:3]

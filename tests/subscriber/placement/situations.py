@@ -50,7 +50,7 @@ def perform(topics: Sequence[Situation], plan: Plan, *, budget: int, now: float)
         held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: old.full_bytes}[step.level]
         state[step.topic] = replace(old, level=step.level, since=now, held_bytes=held)
         if step.level == FULL and old.level == MINIMAL:
-            rising += MINIMAL_BYTES  # the old level lives on until the new one is there
+            rising += MINIMAL_BYTES  # the old level lives on until the new level is there
         before, counted = counted, rigid_bytes(list(state.values())) + rising
         assert counted <= max(budget, before)
     return list(state.values())

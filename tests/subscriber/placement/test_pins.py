@@ -1,4 +1,4 @@
-"""Pinned tables: which ones the rules name, and that they are found in the namespace."""
+"""Pinned tables: the rules name them, and they are found in the namespace."""
 
 import pytest
 from hypothesis import given

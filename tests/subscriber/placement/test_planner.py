@@ -49,7 +49,7 @@ CHANGING = use(1.0, 0.5, working=10 * KB)  # worth being full
 def plan_of(
     topics: Sequence[Situation], budget: int, planner: Planner | None = None, **more: object
 ) -> Plan:
-    """Plan with ``planner``, or a fresh one."""
+    """Plan with ``planner``, or a fresh planner."""
     given_ = {"offered": ALL, "now": NOW, **more}
     return (planner or Planner(MINIMAL_BYTES)).plan(topics, budget_bytes=budget, **given_)  # type: ignore[arg-type]
 

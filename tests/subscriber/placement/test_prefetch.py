@@ -1,4 +1,4 @@
-"""Hot tables: they are pulled before they are read, and evict no hotter ones."""
+"""Hot tables: they are pulled before they are read, and evict no hotter tables."""
 
 from math import log
 from random import Random

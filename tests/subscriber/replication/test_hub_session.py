@@ -218,7 +218,7 @@ def test_hub_that_was_slow_is_sent_a_join_again_later() -> None:
 
 
 def test_hub_is_silent_after_four_of_the_intervals_that_it_names() -> None:
-    """P-LIVE-8, P-LIVE-3: and the one that names none is not greeted without a pause."""
+    """P-LIVE-8, P-LIVE-3: and a hub that names none is not greeted without a pause."""
     session = Session()
     session.receives(session.first)
     for heartbeat_ms, silent_s in ((10_000, 40.0), (250, 1.0), (0, 0.04)):
@@ -229,7 +229,7 @@ def test_hub_is_silent_after_four_of_the_intervals_that_it_names() -> None:
 def test_another_connection_begins_without_barriers() -> None:
     session = Session()
     session.wants(A, B)
-    session.tick(now=50.0)  # the hub is silent, so there is another one
+    session.tick(now=50.0)  # the hub is silent, so the reader has left it for another
     session.on_welcome(WELCOME, now=50.0)
     assert session.receives(session.first, now=50.2) == []
     assert session.all_confirmed() == set()

@@ -1,4 +1,4 @@
-"""Starts and epochs of catalogd: nothing of a new one is applied before it is compared."""
+"""Starts and epochs of catalogd: nothing of a new start is applied before it is compared."""
 
 from dataclasses import replace
 

@@ -256,7 +256,7 @@ def test_value_after_a_stub_is_a_change_unless_it_was_loaded(fed: Fed) -> None:
 
 
 def test_each_change_of_a_withheld_table_is_reported(fed: Fed) -> None:
-    """Its entries are stubs, before and after: a follower at full reports as one at minimal."""
+    """Its entries are stubs, before and after: followers at full and at minimal report the same."""
     own = stub(fed.published.rows("shop.sales")[0])
     for version, source, kind in (
         (91, SOURCE_EVENTS, "schema"),

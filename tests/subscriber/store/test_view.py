@@ -194,7 +194,7 @@ def test_closed_namespace_answers_nothing(made: PublishedView) -> None:
 
 
 def test_content_of_another_incarnation_is_not_answered(made: PublishedView) -> None:
-    assert made.table("orders")  # and is known to be of the old one
+    assert made.table("orders")  # and is known to be of the old table
     made.shop.drop("shop.orders")
     made.shop.create("shop.orders")
     for delta in sorted(made.published.deltas(), key=lambda delta: delta.topic != NAMESPACE):

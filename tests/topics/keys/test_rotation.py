@@ -16,7 +16,7 @@ from topicast.topics.keys.folder import DAEMONS, DaemonKeys, KeysFolder
 from topicast.topics.link import new_pair
 
 CRASHED = 9
-STEPS_MAX = 60  # of a rotation: before and behind each rename, of which it has one for each file
+STEPS_MAX = 60  # of a rotation: before and behind the rename of each file
 HUB = "tcp://h:1"
 
 

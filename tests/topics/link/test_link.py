@@ -84,7 +84,7 @@ def test_frames_that_arrived_before_a_link_sent_something_are_read_at_once(
         frames(other, 1)
         other.poll(0.005)  # ZeroMQ looks for signals while it sends, once a millisecond
         reader.send("control", b"more")
-        # A frame that is still on its way gives its signal later: only a lost one takes 5 s.
+        # A frame that is still on its way gives its signal later: only a lost frame takes 5 s.
         assert reader.poll(5.0), "what has arrived waits for the next frame"
 
 

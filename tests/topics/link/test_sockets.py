@@ -61,7 +61,7 @@ def test_every_option_is_taken_by_the_library_as_set(role):
 
 
 def test_connection_that_breaks_in_its_handshake_was_not_refused(hub):
-    """Given one that ends before it has shown a key, as when this process was stopped for long."""
+    """Given a peer that ends before it has shown a key, as when this process stopped for long."""
     _throw(hub.bind_router("second", ANY), b"")
     until(lambda: hub.poll(0.05) == [] and hub.counts.handshakes_failed, what="its end")
     assert hub.counts.handshake_failed_ago_s() is None
@@ -204,7 +204,7 @@ seen = []
 with reader_that_stops(address):
     until(lambda: seen.extend(hub.poll(0.02)) or len(seen) == 2, timeout_s=20)
     before = psutil.Process().memory_info().rss
-    peak = 0  # in the end the one that stopped is cut off, and its queue is freed
+    peak = 0  # in the end the stopped reader is cut off, and its queue is freed
     for _ in range(4 * PUBLISHED_MAX // 10):  # 250 MiB, few of them under way
         assert all(hub.send("publisher", frame) for _ in range(10))
         got = []

@@ -1,4 +1,4 @@
-"""A limited topic answers as one that holds everything, whatever is cold."""
+"""A limited topic answers as a topic that holds everything, whatever is cold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -65,7 +65,7 @@ class Disk:
 
 
 class LimitedMachine(TopicMachine):
-    """The machine of a topic; this one's content is on a disk, and cooled at any time."""
+    """The machine of a topic; the content of this topic is on a disk, and cooled at any time."""
 
     @initialize(epoch=st.integers(1, 9))
     def begin(self, epoch: int) -> None:

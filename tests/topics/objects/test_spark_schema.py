@@ -185,7 +185,7 @@ def test_partitions_that_spark_s_schema_does_not_have_leave_the_metastore_s_colu
     [
         ({"id": "bigint", "c": "string", "n": "decimal(10,0)"}, {}, "Id bigint, c string"),
         ({"id": "bigint", "c": "string", "n": "decimal"}, {}, "Id bigint, c string"),
-        ({"id": "bigint", "c": "string"}, {}, "id bigint, c string"),  # Hive has dropped one
+        ({"id": "bigint", "c": "string"}, {}, "id bigint, c string"),  # Hive has dropped a column
         ({"id": "string", "c": "string", "n": "decimal(10,0)"}, {}, "id string, c string"),
         ({"id": "string"}, {"respectSparkSchema": "true"}, "Id bigint, c string"),
         ({"id": "string"}, {"respectSparkSchema": "false"}, "id string"),

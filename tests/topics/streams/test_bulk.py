@@ -114,7 +114,7 @@ def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
 
 
 def test_peers_take_turns_and_so_do_the_streams_of_one() -> None:
-    """P-CREDIT-3: many streams are no faster, and one without credit holds up no other."""
+    """P-CREDIT-3: many streams are no faster, and a stream without credit holds up no other."""
     sender = Sender()
     for number in range(3):
         sender.open(b"a", number, credit=10 * number, parts=parts(*[10] * 3))

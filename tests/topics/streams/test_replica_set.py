@@ -247,7 +247,7 @@ def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
     ("answer_s", "silence_s"), [(0.1, SILENCE_S), (3.0, 12.0), (30.0, PATIENCE_S_MAX)]
 )
 def test_peer_that_is_slow_is_waited_for_longer(answer_s: float, silence_s: float) -> None:
-    """P-CATCH-12: one that is asked again does everything twice, and is slower yet."""
+    """P-CATCH-12: a peer that is asked again does everything twice, and is slower yet."""
     one = replicas(1, 2, answer_s=answer_s)
     opened(one)
     assert one.deadline == silence_s

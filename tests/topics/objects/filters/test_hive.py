@@ -31,7 +31,7 @@ ROWS = [
 
 
 def name_of(row):
-    """Return the name of the partition with these values; an empty one is written as such."""
+    """Return the name of the partition with these values; an empty value is written as such."""
     pairs = zip(COLUMNS, row, strict=True)
     return "/".join(partition_name([one.name], [v]) if v else f"{one.name}=" for one, v in pairs)
 

@@ -29,7 +29,7 @@ Row = tuple[str, str, str]
 
 
 def name_of(row: Sequence[str]) -> str:
-    """Return the name of the partition with these values; an empty one is written as such."""
+    """Return the name of the partition with these values; an empty value is written as such."""
     pairs = zip(COLUMNS, row, strict=True)
     return "/".join(partition_name([one.name], [v]) if v else f"{one.name}=" for one, v in pairs)
 
