@@ -50,7 +50,7 @@ def waits_for_lock(folder: Path) -> bool:
     [((), True), (("LOCKED=",), False)],
     ids=["as it is", "without its lock"],  # by which the test shows what it notices
 )
-def test_of_two_makes_at_once_in_a_new_clone_one_sets_it_up_and_the_other_waits(
+def test_of_two_makes_at_once_in_a_new_clone_the_first_sets_it_up_and_the_second_waits(
     words: tuple[str, ...], locked: bool, tmp_path: Path
 ) -> None:
     clone, log, go, stub = (tmp_path / one for one in ("clone", "log", "go", "python3"))

@@ -44,7 +44,7 @@ def test_catalogd_is_found_through_the_hub(served: Served) -> None:
         assert dict(operator.catalog(ReadStatus()).rows)["problem"] == "", "and may be asked again"
 
 
-def test_operator_is_seen_as_one(served: Served) -> None:
+def test_operator_is_listed_as_an_operator(served: Served) -> None:
     with visit(served.statestores) as operator:
         members = operator.hub(ReadSubscribers())
     roles = [row["role"] for row in members.records()]

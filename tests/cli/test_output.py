@@ -63,7 +63,7 @@ def test_line_is_as_long_as_the_terminal_and_in_a_pipe_or_wide_as_it_must_be(
         assert ("y" in to.getvalue()) is wide
 
 
-def test_facts_are_a_line_each_and_long_ones_go_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_are_a_line_each_and_long_facts_go_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
     to = Terminal()
     monkeypatch.setenv("COLUMNS", "20")
     Output("table", to=to).facts({}, [("name", "a text of five words"), ("live", True)])

@@ -38,7 +38,7 @@ def guarded(tmp_path: Path) -> Iterator[str]:
         yield pages.url
 
 
-def test_open_pages_are_read_and_private_ones_are_said_to_be_missing() -> None:
+def test_open_pages_are_read_and_private_pages_are_said_to_be_missing() -> None:
     with Pages(with_pages(), access()) as pages:
         found, problems = PageReader(Secrets()).read(pages.url)
     assert list(found) == ["front", "metrics", "things"]
@@ -57,7 +57,7 @@ def test_secret_opens_every_page(guarded: str, tmp_path: Path) -> None:
         assert (list(found), problems) == (["front", "metrics", "things", "log"], [])
 
 
-def test_no_secret_and_a_wrong_one_are_refused(guarded: str, tmp_path: Path) -> None:
+def test_no_secret_and_a_wrong_secret_are_refused(guarded: str, tmp_path: Path) -> None:
     wrong = Secrets(password_file=secret_file(tmp_path / "password", "anna:no"))
     for secrets in (Secrets(), wrong):
         found, (problem,) = PageReader(secrets).read(guarded)

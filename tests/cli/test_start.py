@@ -40,7 +40,7 @@ def test_files_that_any_python_loads_have_no_newer_syntax(name: str) -> None:
     ast.parse((ROOT / name).read_text("utf-8"), feature_version=(3, 6))
 
 
-def test_oldest_python_is_the_one_that_pip_demands() -> None:
+def test_oldest_python_is_that_which_pip_demands() -> None:
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     demanded = settings["options"]["python_requires"]

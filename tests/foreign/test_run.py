@@ -114,7 +114,7 @@ def test_suite_that_the_checkout_does_not_have_is_refused(
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_tests_run_in_both_drivers_and_the_one_that_differs_fails(
+def test_tests_run_in_both_drivers_and_a_test_that_ends_differently_fails(
     checkout: Path, tmp_path: Path
 ) -> None:
     suites = ("test_own", "test_unknown", "sql.[n-z]", "sql.more")

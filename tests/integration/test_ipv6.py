@@ -18,7 +18,7 @@ TABLE = "sixth.orders"
 
 
 @pytest.mark.nightly  # units parse addresses
-def test_every_address_may_be_one_of_ipv6_and_printed_ones_can_be_used(
+def test_every_address_may_be_of_ipv6_and_printed_addresses_can_be_used(
     hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:
     """The hub listens on all interfaces, catalogd on ::1; nothing is connected to by IPv4."""

@@ -84,7 +84,7 @@ def test_written_tables_are_notified_through_kills_and_once_each(
         assert client.get_all_tables("reports") == ["t", "u"]
 
 
-def test_what_one_subscriber_could_not_report_the_next_one_does(
+def test_what_one_subscriber_could_not_report_the_next_subscriber_reports(
     hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
 ) -> None:
     hub, outbox = daemons.hub_address, WriteOutbox(driver=b"spark driver, 16", metastore=hive.uri)

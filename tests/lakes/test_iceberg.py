@@ -75,7 +75,7 @@ def test_commits_of_other_drivers_are_seen_in_every_catalog_and_session(attached
         sees(one, f"SELECT * FROM {table}", [])
 
 
-def test_table_that_is_made_anew_is_another_one(attached: Lake) -> None:
+def test_table_that_is_made_anew_is_another_table(attached: Lake) -> None:
     one, other = attached.one, attached.other
     one.sql("CREATE TABLE ice.anew (id INT) USING iceberg", "INSERT INTO ice.anew VALUES (1)")
     sees(other, "SELECT * FROM ice.anew", [[1]])

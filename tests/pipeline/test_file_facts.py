@@ -27,7 +27,7 @@ def facts(*files: FolderEntry) -> FileFacts:
 OLD = facts(entry("a"), entry("b"))
 
 
-def test_facts_count_files_and_small_ones_and_have_the_newest_change() -> None:
+def test_facts_count_files_and_small_files_and_have_the_newest_change() -> None:
     found = facts(entry("a", size=MB, at_ms=5), entry("b", size=MB - 1, at_ms=9))
     assert (found.files, found.bytes, found.small, found.newest_ms) == (2, 2 * MB - 1, 1, 9)
     assert facts().newest_ms == 0

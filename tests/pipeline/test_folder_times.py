@@ -56,7 +56,7 @@ def test_listing_that_began_before_a_change_was_seen_does_not_count_for_it(
     assert times.due({"a": NOW_MS}, at_s=10 + QUIET_S) == ["a"]
 
 
-def test_folder_that_is_new_or_gone_is_listed_and_one_that_is_not_kept_is_new(
+def test_folder_that_is_new_or_gone_is_listed_and_a_folder_that_is_not_kept_is_new(
     times: FolderTimes,
 ) -> None:
     listed(times, {"c": OLD_MS}, at_s=9)

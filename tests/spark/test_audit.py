@@ -117,7 +117,7 @@ def audited(mend=False, uris={hive.uri!r}, pattern="{DB}.*", metastore=None, **h
 
 
 @pytest.mark.nightly  # integration/test_audit.py has the audit
-def test_the_metastore_is_the_one_that_is_named_else_sparks_else_catalogds(
+def test_the_metastore_is_the_named_one_else_sparks_else_catalogds(
     drivers: Drivers, hive: EmbeddedMetastore
 ) -> None:
     drivers.reader.do(

@@ -110,7 +110,9 @@ public final class SlowIndex implements org.apache.spark.sql.execution.datasourc
 """
 
 
-def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Drivers) -> None:
+def test_slow_file_system_delays_nobody_and_a_failing_one_is_logged(
+    drivers: Drivers,
+) -> None:
     """Of a relation at most one listing runs, and one waits behind it, however often it changes.
 
     Of a table a few run at once, also if more relations of it hang than there are threads.
@@ -210,7 +212,7 @@ def test_dataframe_over_another_spelling_of_a_location_reads_anew(
 
 
 @pytest.mark.nightly
-def test_of_many_folders_the_last_ones_are_looked_at(drivers: Drivers, tmp_path: Path) -> None:
+def test_of_many_folders_the_last_are_looked_at(drivers: Drivers, tmp_path: Path) -> None:
     driver = drivers.writer
     days = [tmp_path / f"day={number:03}" for number in range(FOLDERS_MAX + 1)]
     for folder in days:

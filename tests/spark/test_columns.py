@@ -102,7 +102,7 @@ def test_columns_of_every_kind_are_those_that_spark_has(
     assert [one.name for one in keys] == ["Hour", "Ds"]
 
 
-def test_a_change_of_columns_that_the_metastore_cannot_have_arrives_as_one_of_the_schema(
+def test_a_change_of_columns_that_the_metastore_cannot_have_arrives_as_a_change_of_schema(
     writer: Application, catalog: Subscriber
 ) -> None:
     with closing(catalog.watch(f"{DB}.csv")) as changes:

@@ -224,7 +224,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
 
 
 @pytest.mark.nightly
-def test_run_that_dies_at_any_step_is_made_good_by_the_next_one(pair: Drivers) -> None:
+def test_run_that_dies_at_any_step_is_made_good_by_the_next_run(pair: Drivers) -> None:
     """Given a run that replaces a partition and creates another, as ``kill -9`` would leave it."""
     folder = create(pair, "fragile", "(1, 1.5, 'x', 1)")
     run(pair.writer, "fragile", "fragile")
@@ -265,7 +265,7 @@ def test_source_that_changes_its_columns_or_is_dropped_midway_leaves_no_half_don
 
 
 @pytest.mark.nightly  # 30 s
-def test_second_run_is_refused_and_one_that_was_paused_changes_nothing(pair: Drivers) -> None:
+def test_second_run_is_refused_and_a_run_that_was_paused_changes_nothing(pair: Drivers) -> None:
     folder = create(pair, "paused", "(1, 1.5, 'x', 1)")
     pair.writer.send("run('paused', 'paused', at='ready', how=pause)")
     pid = pair.writer.pids[0]

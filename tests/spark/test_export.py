@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(SPARK < (4, 0), reason="Spark has no data source
 
 
 @pytest.mark.nightly
-def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
+def test_each_run_writes_the_catalog_and_what_has_changed_since_the_last_run(
     drivers: Drivers, tmp_path: Path
 ) -> None:
     address, path = drivers.daemons.hub_address, f"{tmp_path}/catalog"

@@ -96,7 +96,7 @@ def test_statement_that_executes_others_is_one_write(driver: Application) -> Non
         driver.do("received.clear()")
 
 
-def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> None:
+def test_all_sessions_share_a_listener_until_it_is_stopped(driver: Application) -> None:
     assert listeners(driver) == 1
     driver.do("listener.stop()")
     assert listeners(driver) == 0
@@ -158,7 +158,7 @@ def test_what_a_process_has_not_handled_when_it_dies_is_taken_once_more(
     assert listeners(driver) == 1
 
 
-def test_what_a_dead_process_left_waiting_takes_nothing_from_the_next_one(
+def test_what_a_dead_process_left_waiting_takes_nothing_from_the_next_process(
     driver: Application,
 ) -> None:
     """Given its call in the JVM, which goes on after the process has ended."""

@@ -66,7 +66,7 @@ A, B, C = ("thrift://a:1", "thrift://b:1", "thrift://c:1")
         "embedded",
     ],
 )
-def test_metastore_is_the_one_of_sparks_client(
+def test_metastore_is_that_of_sparks_client(
     drivers: Drivers, options: dict[str, str], conf: str, site: str, uris: str
 ) -> None:
     drivers.writer.do(PREPARE)

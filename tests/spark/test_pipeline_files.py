@@ -101,7 +101,7 @@ def test_driver_reads_files_that_were_put_by_hand_after_one_sweep_and_each_chang
     until(lambda: drivers.reader.rows(f"SELECT * FROM {DB}.stock") == [], timeout_s=20)
 
 
-def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything(
+def test_run_lists_what_has_changed_since_the_last_run_and_full_lists_everything(
     sweeper: Application,
 ) -> None:
     sweeper.sql(
@@ -236,7 +236,7 @@ def test_table_of_a_source_is_listed_where_spark_reads_it(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("full", [pytest.param(False, marks=pytest.mark.nightly), True])
-def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_was_not(
+def test_run_after_a_killed_run_lists_what_was_left_and_ends_as_a_run_that_was_not_killed(
     drivers: Drivers, hive: EmbeddedMetastore, sweeper: Application, tmp_path: Path, *, full: bool
 ) -> None:
     sweeper.sql(
@@ -334,7 +334,7 @@ def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> Non
 
 
 @pytest.mark.nightly
-def test_changes_behind_one_whose_answer_was_lost_are_named_too(sweeper: Application) -> None:
+def test_changes_behind_a_change_whose_answer_was_lost_are_named_too(sweeper: Application) -> None:
     """Given batches of one partition: the report of the first is no notice of the second."""
     changed(sweeper)
     sales = sweeper.folder(f"{DB}.sales")
@@ -438,7 +438,7 @@ def test_folders_of_any_name_and_of_convert_stop_no_sweep(sweeper: Application) 
     sweeper.sql(f"DROP TABLE {DB}.odd")
 
 
-def test_folder_that_does_not_exist_has_no_files_and_one_that_cannot_be_listed_says_why(
+def test_folder_that_does_not_exist_has_no_files_and_an_unreadable_folder_says_why(
     drivers: Drivers, sweeper: Application, tmp_path: Path
 ) -> None:
     gone = tmp_path / "gone"

@@ -321,7 +321,7 @@ for made in Path(where.removeprefix("file:")).glob("*/ds=a/part*.parquet"):
 
 
 @pytest.mark.nightly  # 60 s; that it is reported is a unit of statements
-def test_refresh_that_one_driver_types_is_one_of_all_drivers(attached: Pair) -> None:
+def test_refresh_that_one_driver_types_refreshes_all_drivers(attached: Pair) -> None:
     """It knows better than the metastore: files were put there by other means."""
     pair, writer, reader = attached, attached.writer, attached.reader
     pair.create("refreshed", tuple(REFRESHES))

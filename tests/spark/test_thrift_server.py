@@ -79,7 +79,7 @@ def _is_connected(drivers: Drivers, port: int) -> bool:
     return True
 
 
-def test_session_of_plain_spark_reads_old_rows_and_one_of_an_attached_driver_does_not(
+def test_session_of_plain_spark_reads_old_rows_and_a_session_of_an_attached_driver_does_not(
     place: Place,
 ) -> None:
     place.create("thrift", ("plain", "t"))

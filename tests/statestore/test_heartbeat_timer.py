@@ -28,7 +28,7 @@ def test_first_heartbeat_is_due_at_once() -> None:
     assert HeartbeatTimer(PERIOD_S).due_at == 0.0
 
 
-def test_next_heartbeat_is_due_after_a_period_and_a_late_one_is_made_up_for(
+def test_next_heartbeat_is_due_after_a_period_and_a_late_heartbeat_is_made_up_for(
     timer: HeartbeatTimer,
 ) -> None:
     assert timer.due_at == 10.25

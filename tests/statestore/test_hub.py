@@ -107,7 +107,7 @@ def test_hello_is_answered_on_both_connections() -> None:
     assert (welcome.heartbeat_ms, welcome.lost_ms) == (250, 8000)
 
 
-def test_hello_of_a_reader_that_waited_behind_another_one_is_not_answered_again() -> None:
+def test_hello_of_a_reader_that_waited_behind_another_hello_is_not_answered_again() -> None:
     """P-LIVE-9."""
     driver, _ = seeded()
     driver.greet()
@@ -253,7 +253,7 @@ def test_nothing_of_a_publisher_is_accepted_before_it_announces() -> None:
     assert driver.status.publisher == "early"
 
 
-def test_newer_start_takes_over_and_the_old_one_is_refused() -> None:
+def test_newer_start_takes_over_and_the_old_start_is_refused() -> None:
     """P-START-4."""
     driver, _ = seeded()
     newer = PublisherPeer(start=6)
@@ -264,7 +264,7 @@ def test_newer_start_takes_over_and_the_old_one_is_refused() -> None:
     assert codes(driver.receive(BULK, newer.change(1))) == ["START"]
 
 
-def test_start_that_was_compared_with_an_older_have_is_sent_the_new_one_and_does_not_lead() -> None:
+def test_start_compared_with_an_older_have_is_sent_the_new_have_and_does_not_lead() -> None:
     """P-START-4: only a start that was compared with what the hub holds now may lead."""
     driver, publisher = seeded()
     newer = PublisherPeer(start=6)
@@ -323,7 +323,7 @@ def test_restarted_hub_is_filled_by_catch_ups_and_its_readers_keep_their_positio
     assert joined.topics[0].answer == CURRENT
 
 
-def test_member_that_is_lost_makes_room_for_a_new_one_and_is_listed_for_a_while() -> None:
+def test_member_that_is_lost_makes_room_for_a_new_member_and_is_listed_for_a_while() -> None:
     driver = HubDriver(members_max=2)
     for name in ("one", "two"):
         driver.greet(name)

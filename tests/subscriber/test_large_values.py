@@ -102,7 +102,7 @@ def test_value_that_becomes_small_is_pushed_again() -> None:
     assert len(shop.pulls("shop.orders")) == before
 
 
-def test_partitions_beside_a_large_one_come_without_it() -> None:
+def test_partitions_beside_a_large_partition_come_without_it() -> None:
     """Given a table with a large partition, then a pull of others brings none of its pieces."""
     shop = shopping()
     shop.sent.clear()

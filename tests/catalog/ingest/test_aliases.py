@@ -161,7 +161,9 @@ def test_report_by_name_or_by_path_changes_the_same_tables(
     assert changed(core, write, source=SOURCE_REPORTS) == dict.fromkeys(names.split(), 1)
 
 
-def test_overwrite_is_one_of_the_others_too(core: Alone) -> None:
+def test_overwrite_is_of_the_other_tables_of_the_folder_too(
+    core: Alone,
+) -> None:
     write = reported(core, "d.staging", state=OVERWRITTEN)
     found = changed(core, write, source=SOURCE_OVERWRITES)
     assert found == {"staging": 1, "days": 1, "twin": 1}

@@ -51,7 +51,7 @@ def test_the_log_and_an_answer_are_bounded() -> None:
     assert found[0]["object"] == "d.t20"
 
 
-def test_an_event_is_read_from_the_metastore_and_one_that_is_gone_is_refused() -> None:
+def test_an_event_is_read_from_the_metastore_and_a_deleted_event_is_refused() -> None:
     core = loaded()
     newest = core.metastore.current_event_id()
     core.order("events", "pause")

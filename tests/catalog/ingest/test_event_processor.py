@@ -187,7 +187,7 @@ def test_start_at_a_later_event_leaves_the_others_out_and_reads_what_they_may_co
 
 
 @pytest.mark.parametrize("at", ["-1", "999999"])
-def test_start_at_the_newest_event_or_one_to_come_reads_everything_again(at: str) -> None:
+def test_start_at_the_newest_event_or_a_future_event_reads_everything_again(at: str) -> None:
     core = loaded()
     core.order("events", "pause")
     table = core.create("d", "u", "ds")

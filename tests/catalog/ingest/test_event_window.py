@@ -219,7 +219,7 @@ def test_window_that_was_stored_at_its_start_still_looks_back() -> None:
     assert window.is_quiet(100)
 
 
-def test_restored_window_knows_what_the_stored_one_knew() -> None:
+def test_restored_window_knows_what_the_stored_window_knew() -> None:
     window, log = settled_at(0), [raw_event(1), raw_event(2)]
     poll(window, log, 1.0)
     restored = EventWindow(window.state, now=50.0)

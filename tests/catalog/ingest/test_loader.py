@@ -1046,7 +1046,7 @@ def test_table_whose_partitions_cannot_be_listed_is_unreadable_and_tried_ever_mo
 # -- what is written
 
 
-def test_unreadable_table_is_a_stub_and_one_without_a_name_is_not_written() -> None:
+def test_unreadable_table_is_a_stub_and_a_table_without_a_name_is_not_written() -> None:
     """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
     loader = Loader(turn=holding.turn, loaded=holding.tables.loaded)

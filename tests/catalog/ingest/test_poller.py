@@ -166,7 +166,7 @@ def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(worl
     assert world.poller.deadline == world.now + BACKOFF_S
 
 
-def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_answered(
+def test_poll_that_failed_is_followed_by_polls_of_fewer_events_until_they_are_answered(
     world: World,
 ) -> None:
     """Each can bring something new, though what is known is read again; after answers, of more."""

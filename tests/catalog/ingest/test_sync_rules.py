@@ -137,7 +137,7 @@ def test_a_table_that_was_created_while_it_was_off_appears_once_it_is_turned_on(
     assert core.catalog.listing.lifecycle is Lifecycle.SERVING
 
 
-def test_dropped_and_created_again_while_it_is_off_it_is_another_one_once_it_is_on() -> None:
+def test_table_that_was_made_again_while_it_was_off_is_another_table_once_it_is_on() -> None:
     core = core_with(off="true")
     born = core.catalog.namespace.find(("d", "t"))
     core.metastore.drop_table("d", "t", False)

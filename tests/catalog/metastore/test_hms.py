@@ -132,7 +132,7 @@ def test_events_that_are_refused_or_absent_are_an_error(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("case", UUID_ANSWERS)
-def test_uuid_is_read_where_the_server_has_one(case: str) -> None:
+def test_uuid_is_read_where_the_server_has_it(case: str) -> None:
     answer, uuid = UUID_ANSWERS[case]
     with serving({"get_metastore_db_uuid": answer, **answering(UGI, DATABASES)}) as (_, hms):
         assert hms.uuid() == uuid
@@ -153,7 +153,7 @@ def test_uuid_is_read_where_the_server_has_one(case: str) -> None:
         (None, "", False),
     ],
 )
-def test_release_is_what_the_server_says_unless_every_one_did(
+def test_release_is_what_the_server_says_unless_every_release_said_so(
     said: str | None, release: str, doubtful: bool
 ) -> None:
     answer = {"getVersion": lambda: reply("getVersion", thrift_bytes(Version(success=said)))}

@@ -108,7 +108,9 @@ def test_more_partitions_than_one_call_holds_are_read(small_calls: None, place: 
     assert set(place.reads.partitions(place.db, "many", names)) == set(names)
 
 
-def test_partitions_of_an_absent_table_are_gone_and_a_plain_one_has_none(place: Place) -> None:
+def test_absent_table_has_no_partitions_to_read_and_a_plain_table_has_none(
+    place: Place,
+) -> None:
     place.table("plain")
     assert place.reads.partition_names(place.db, "plain") == ()
     with pytest.raises(ObjectGone):
@@ -127,7 +129,7 @@ def test_partition_is_named_and_found_whatever_its_value(place: Place, value: st
     assert from_thrift(Partition, struct).values == [value, value]
 
 
-def test_null_partition_is_named_as_the_empty_one(place: Place) -> None:
+def test_null_partition_is_named_as_the_empty_partition(place: Place) -> None:
     table = place.table("nulls", "p")
     place.writes.add_partitions([make_partition(table, ["__HIVE_DEFAULT_PARTITION__"])])
     (name,) = place.reads.partition_names(place.db, "nulls")

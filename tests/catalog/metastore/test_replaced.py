@@ -38,7 +38,7 @@ def metastore(folder: Path, *tables: str, port: int = 0) -> Iterator[tuple[str, 
         yield running.uri, got
 
 
-def test_restarted_metastore_is_the_same_and_one_with_more_events_is_another(
+def test_restarted_metastore_is_the_same_and_a_metastore_with_more_events_is_another(
     tmp_path: Path,
 ) -> None:
     with metastore(tmp_path / "one", "t") as (uri, port):

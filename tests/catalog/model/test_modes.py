@@ -220,7 +220,7 @@ def test_small_transaction_goes_out_with_its_values() -> None:
     assert (made.stubbed, made.invalidate_all) == (False, False)
 
 
-def test_transaction_up_to_64_kb_goes_out_with_its_values_and_one_above_as_stubs() -> None:
+def test_transaction_up_to_64_kb_goes_out_with_its_values_and_a_larger_as_stubs() -> None:
     """P-DATA-5: unlike what is withheld, such a delta is marked as stubbed."""
     size = DELTA_BYTES_MAX - row_bytes(entry(1, 0))
     fits = delta(entry(1, size))

@@ -82,7 +82,7 @@ def test_nobody_is_granted_by_who_is_not_listed_any_more() -> None:
     assert set(admit.of(LISTED.without(DRIVER.name))) == {KEYS[1]}
 
 
-def test_what_is_no_key_or_another_clients_or_one_too_many_is_refused() -> None:
+def test_bad_key_or_another_clients_key_or_a_key_too_many_is_refused() -> None:
     """P-GRANT-3."""
     world = World()
     for key in KEYS[:GRANTS_PER_CLIENT_MAX]:

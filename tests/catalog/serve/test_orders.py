@@ -444,7 +444,7 @@ def test_changed_data_of_what_is_not_known_yet_is_looked_for_first(still: Alone)
     assert still.catalog.namespace.databases() == ("d", "default", "new", "newer")
 
 
-def test_refreshed_table_has_other_data_and_a_dropped_one_is_gone(still: Alone) -> None:
+def test_refreshed_table_has_other_data_and_a_dropped_table_is_gone(still: Alone) -> None:
     before = entry(still)
     assert tables_done(still, "refresh", "d.t") == 1
     after = entry(still)

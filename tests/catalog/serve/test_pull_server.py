@@ -60,7 +60,7 @@ def refused(core: Alone, peer: bytes = b"peer") -> Refused:
 # -- peers take turns
 
 
-def test_one_who_asks_for_a_thousand_delays_another_by_one_of_them(core: Alone) -> None:
+def test_peer_that_sends_a_thousand_pulls_delays_another_by_one_pull(core: Alone) -> None:
     """P-PULL-13."""
     for request in range(1000):
         core.ask(pull(request), peer=b"greedy")
@@ -167,7 +167,7 @@ def test_stream_whose_asker_is_silent_makes_room_in_time(core: Alone) -> None:
     assert [peer for peer, _ in answered(core)] == [b"slow"]
 
 
-def test_time_of_a_pull_is_from_its_arrival_to_its_last_part_and_of_a_refused_one_none() -> None:
+def test_time_of_a_pull_is_from_its_arrival_to_its_last_part_and_a_refused_pull_has_none() -> None:
     core = cold("t")
     core.catalogd.hold(Read)
     core.ask(pull(2), peer=b"early")

@@ -297,7 +297,7 @@ def test_pull_whose_filter_does_not_fit_its_table_is_refused_with_the_reason(cor
     assert answer.message.startswith("d.t: ")
 
 
-def test_question_about_catalogd_is_answered_and_one_about_a_hub_is_refused(
+def test_question_about_catalogd_is_answered_and_a_question_about_a_hub_is_refused(
     core: Alone,
 ) -> None:
     for question in (ReadStatus(request=3), ReadHeldTopics(request=3), ReadSubscribers(request=3)):

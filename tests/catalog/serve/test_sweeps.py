@@ -76,7 +76,7 @@ def test_revision_survives_a_restart_of_catalogd(core: Alone) -> None:
     assert core.answer_to(sweep(1, "ds=1"), Swept).kept
 
 
-def test_table_made_again_has_no_revision_and_one_that_is_gone_is_refused(core: Alone) -> None:
+def test_table_made_again_has_no_revision_and_a_dropped_table_is_refused(core: Alone) -> None:
     """P-SWEEP-4."""
     core.answer_to(sweep(0), Swept)
     core.metastore.drop_table(*TABLE, delete_data=False)

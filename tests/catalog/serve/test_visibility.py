@@ -106,7 +106,7 @@ def claims(core: Alone) -> tuple[Claimed, ...]:
     )
 
 
-def test_claims_about_tables_that_are_not_seen_are_stale_as_of_absent_ones(core: Alone) -> None:
+def test_claims_about_tables_that_are_not_seen_are_stale_as_of_absent_tables(core: Alone) -> None:
     """P-POLICY-5."""
     validated = answer(core, Validate(request=4, epoch=EPOCH_0, claims=claims(core)))
     assert isinstance(validated, Validated)

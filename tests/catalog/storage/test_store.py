@@ -55,7 +55,7 @@ OPERATIONS = st.lists(
 
 @given(operations=OPERATIONS, group=st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
-def test_reloaded_topic_equals_the_one_in_memory(
+def test_reloaded_topic_equals_the_topic_in_memory(
     tmp_path_factory: pytest.TempPathFactory, operations: list[Operation], group: int
 ) -> None:
     folder = tmp_path_factory.mktemp("store")
@@ -186,7 +186,7 @@ def test_floor_rises_in_steps_to_where_it_is_due(
         assert [e.version for e in entries_of(store, 0)] == [9]
 
 
-def test_minted_epoch_is_above_every_one_seen_and_keeps_what_is_stored(tmp_path: Path) -> None:
+def test_minted_epoch_is_above_every_epoch_seen_and_keeps_what_is_stored(tmp_path: Path) -> None:
     """P-START-3."""
     large = (1 << 64) - 1
     with opened(tmp_path, new_id=large) as store:

@@ -157,7 +157,7 @@ def member(number: int) -> dict[str, Any]:
     }
 
 
-def test_one_topic_is_shown_as_it_is_and_one_that_is_none_is_refused(reported: str) -> None:
+def test_topic_is_shown_as_it_is_and_a_number_that_is_no_topic_is_refused(reported: str) -> None:
     found = document(reported, "topics", "3")
     assert (found["topic"], [one["called"] for one in found["readers"]]) == (3, ["spark-7"])
     assert found["readers"][0]["level"] == "full"

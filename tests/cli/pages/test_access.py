@@ -123,7 +123,7 @@ def test_certificate_of_another_key_and_rubbish_are_refused(tmp_path: Path) -> N
         access(**settings)
 
 
-def test_changed_file_is_read_again_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
+def test_changed_file_is_read_again_and_a_bad_file_changes_nothing(tmp_path: Path) -> None:
     file = secret_file(tmp_path / "tokens", TOKEN)
     guarded = access(token_file=file)
     assert not guarded.refresh()

@@ -33,7 +33,7 @@ def test_what_is_wrong_stands_above_everything_else_each_with_what_to_do() -> No
     assert worst + degraded in page(AWAY, NEW)
 
 
-def test_reason_leads_to_the_page_that_shows_more_of_it_if_there_is_one() -> None:
+def test_reason_leads_to_the_page_that_shows_more_of_it() -> None:
     hub = Reason(state=Serving.DEGRADED, code="hub_away", what="one is away", mend="start it")
     assert '→ start it · <a href="/hubs">see Hubs</a></span>' in page(hub)
     full = Reason(state=Serving.DEGRADED, code="store_full", what="no room", mend="make some")

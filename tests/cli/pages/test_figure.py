@@ -7,7 +7,7 @@ def bars(*values: float) -> str:
     return found.html("/x", {})
 
 
-def test_highest_bar_is_as_high_as_the_figure_and_a_small_one_is_seen() -> None:
+def test_highest_bar_is_as_high_as_the_figure_and_a_small_bar_is_seen() -> None:
     html = bars(1000.0, 0.0, 1.0)
     assert html.count("<rect ") == 2
     assert f'x="0.0" y="0.0" width="{WIDTH / 3 - 1:.1f}" height="{HEIGHT:.1f}"' in html

@@ -83,7 +83,7 @@ def test_cells_are_shown_as_people_read_them(column: str, value: Cell, text: str
     assert shown(column, value) == text
 
 
-def test_cells_of_many_columns_say_what_they_are_and_empty_ones_do_not() -> None:
+def test_cells_of_many_columns_say_what_they_are_and_empty_cells_do_not() -> None:
     """A phone shows such a row as a paragraph; the first cell is its name."""
     columns = ("application", "state", "stale_s", "reason")
     found = Grid(about="", columns=columns, rows=[("etl", "live", 1.5, "")])

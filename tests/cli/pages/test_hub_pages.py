@@ -187,7 +187,7 @@ def test_reader_that_is_not_here_is_named(page: str) -> None:
         read(page, "etl")
 
 
-def test_topics_are_those_that_are_read_and_late_ones_come_first() -> None:
+def test_topics_are_those_that_are_read_and_late_topics_come_first() -> None:
     assert column("topics", "topic") == [3, 2]
     assert column("topics", "topic", all="") == [3, 2, 1, 4]
 

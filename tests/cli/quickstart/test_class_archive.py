@@ -65,7 +65,7 @@ def test_they_are_made_once_and_used_from_then_on(java_home: Path, tmp_path: Pat
     assert made.stat().st_mtime > 0, "what is used stays longest"
 
 
-def test_of_applications_that_start_at_once_one_makes_them(java_home: Path) -> None:
+def test_of_applications_that_start_at_once_one_makes_the_archives(java_home: Path) -> None:
     """With two bases, the archive that was made with the other base would never be used."""
     ran: list[Sequence[str]] = []
     both_are_here = threading.Barrier(2)

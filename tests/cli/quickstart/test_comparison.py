@@ -91,7 +91,7 @@ def test_text_is_wrapped_to_what_there_is_and_never_long() -> None:
 
 
 @pytest.mark.parametrize("module", [orders_job, orders_report])
-def test_applications_are_ordinary_ones(module: object) -> None:
+def test_applications_are_ordinary_applications(module: object) -> None:
     """They import nothing of ours, and refresh nothing: their text may be pasted anywhere."""
     text = Path(str(module.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
     for node in ast.walk(ast.parse(text)):

@@ -25,7 +25,7 @@ def test_port_in_use_is_left_to_its_owner() -> None:
         assert usual_or_any(server.getsockname()[1]) == ANY
 
 
-def test_port_beside_one_in_use_is_not_taken_where_both_are_needed() -> None:
+def test_port_beside_a_port_in_use_is_not_taken_where_both_are_needed() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
         assert usual_or_any(port - 1, following=1) == ANY

@@ -99,7 +99,7 @@ def test_what_an_interrupted_run_has_left_is_deleted_though_no_partition_names_i
     assert unneeded(note, {"ds=1": elsewhere}) == ()  # however the metastore writes it
 
 
-def test_note_is_read_again_and_half_of_one_is_none() -> None:
+def test_note_is_read_again_and_half_of_a_note_is_none() -> None:
     note = note_of([job()], FOLDER, now=5000.5)
     assert read_note(note.text()) == note
     for text in ("", note.text()[:-2], "[]", "{}", '{"at": "x"}'):

@@ -299,7 +299,7 @@ def test_topic_set_is_the_prefix_of_each_of_its_topics() -> None:
     assert [delta.topic for delta in reader.deltas()] == [1]
 
 
-def test_unknown_key_is_sent_nothing_and_an_unrestricted_one_what_it_asks() -> None:
+def test_unknown_key_is_sent_nothing_and_an_unrestricted_key_what_it_asks() -> None:
     driver, _, _ = with_reader()
     driver.hub.admit(driver_clients(driver, client()))
     assert driver.hub.prefixes_for("x" * 40, prefix(1, FULL)) == ()

@@ -140,7 +140,7 @@ def test_what_drivers_count_is_added_up_since_each_came_and_never_falls(driver: 
     assert saved() == 15, "a process is one driver"
 
 
-def test_driver_that_registers_anew_is_one_and_listed_meanwhile(driver: HubDriver) -> None:
+def test_driver_that_registers_anew_is_one_driver_and_listed_meanwhile(driver: HubDriver) -> None:
     """It has left, and is not gone: it said that it connects."""
     announce(driver, state="connecting", reason="the subscriber has ended")
     driver.receive(b"reader-control", BYE)

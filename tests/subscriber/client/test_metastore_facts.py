@@ -77,7 +77,7 @@ def test_nothing_is_requested_where_nothing_is_named(shopping: Shopping) -> None
         shopping.call(lambda catalog: catalog.column_statistics("shop.sales", "id"))
 
 
-def test_question_that_is_lost_is_sent_again_and_one_that_times_out_says_why(
+def test_question_that_is_lost_is_sent_again_and_a_question_that_times_out_says_why(
     shopping: Shopping,
 ) -> None:
     shopping.lose(CATALOGD, READER, FunctionPage, count=1)

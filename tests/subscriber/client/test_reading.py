@@ -353,7 +353,7 @@ def test_error_names_databases_that_are_near(shopping: Shopping) -> None:
         shopping.call(lambda catalog: catalog.database("orders"))
 
 
-def test_only_some_names_around_a_missing_one_are_looked_at() -> None:
+def test_only_some_names_around_a_missing_name_are_looked_at() -> None:
     shop = Shop()
     for number in range(64 * (NEAR_BLOCKS_MAX + 8)):
         shop.create(f"shop.t{number:05}")

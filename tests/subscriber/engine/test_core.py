@@ -90,7 +90,7 @@ def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping:
     assert shopping.columns("shop.orders") == ("id",)
 
 
-def test_hub_of_another_version_is_named_with_both_versions_until_one_registers_us() -> None:
+def test_hub_of_another_version_is_named_with_both_versions_until_a_hub_registers_us() -> None:
     """P-VER-3."""
     shopping = Shopping(start=False)
     shopping.lose("hub-0", "reader-0", Welcome)
@@ -380,7 +380,7 @@ def restrict(shopping: Shopping, policy: Policy) -> None:
     shopping.pass_time(5)
 
 
-def test_subscriber_begins_anew_under_another_policy_and_keeps_nothing_of_the_one_before() -> None:
+def test_subscriber_begins_anew_under_another_policy_and_keeps_nothing_of_the_old_policy() -> None:
     """P-POLICY-7. What was pulled and replicated may not be seen any more."""
     shopping = Shopping(policy=SHOP)
     assert shopping.columns("shop.orders") == ("id",)

@@ -228,7 +228,7 @@ def test_effects_of_the_last_watch_that_closes_are_performed() -> None:
         (FLOOD_S / 2, FEW + 1, False),  # many at once: none wakes the thread for itself alone
     ],
 )
-def test_deltas_gather_where_one_comes_soon_after_the_other(
+def test_deltas_gather_where_each_comes_soon_after_the_last(
     apart_s: float, at_once: int, rests: bool
 ) -> None:
     now = 0.0
@@ -290,7 +290,7 @@ def test_address_that_is_malformed_is_not_connected_to(
     assert "address refused" in caplog.text
 
 
-def test_call_times_out_while_another_one_holds_the_thread_up(
+def test_call_times_out_while_another_call_holds_the_thread_up(
     loop: EngineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicast.subscriber.engine.loop.GRACE_S", 0.0)

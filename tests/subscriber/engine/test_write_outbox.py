@@ -317,7 +317,7 @@ def test_writes_that_one_subscriber_did_not_deliver_are_delivered_by_the_next(
     assert states(reports.one(RENEW_S)) == [(begun, INTENT)]
 
 
-def test_next_subscriber_reports_what_was_refused_to_the_one_before(reports: Reports) -> None:
+def test_next_subscriber_reports_what_was_refused_to_the_last_subscriber(reports: Reports) -> None:
     reports.wrote("d.t")
     reports.refuse(reports.one(), "METASTORE")
     reports.reconnect()

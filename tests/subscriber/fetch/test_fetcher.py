@@ -207,7 +207,7 @@ def test_what_is_too_long_for_a_message_brings_all_blocks(selector: Selector) ->
     assert pull.selector == ALL
 
 
-def test_fetches_that_wait_are_bounded_and_the_next_one_fails() -> None:
+def test_fetches_that_wait_are_bounded_and_the_next_fetch_fails() -> None:
     machine = fetcher()
     for number in range(PULLS_MAX + WAITING_MAX):
         machine.begin(fetch(f"t{number}"), now=0.0)
@@ -580,7 +580,7 @@ def test_fence_finds_the_topic_of_a_pull_that_began_before_topics_were_known() -
     assert fence.minimum(b"a") == 12
 
 
-def test_small_pulls_measure_the_round_trip_and_large_ones_the_rate() -> None:
+def test_small_pulls_measure_the_round_trip_and_large_pulls_the_rate() -> None:
     latency = LatencyEstimate()
     for _ in range(100):
         latency.note(SMALL_BYTES, 0.02)

@@ -226,7 +226,7 @@ def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
         shopping.join("shop.orders", level="minimal")
 
 
-def test_where_not_all_topics_fit_preferred_ones_are_followed_and_the_shortage_is_said() -> None:
+def test_where_not_all_topics_fit_preferred_topics_are_followed_and_the_shortage_is_said() -> None:
     shop = large(0)
     shopping = Shopping(
         shop, late=True, automatic=True, budget_bytes=sizes(shop)[NAMESPACE] + 2 * MINIMAL_BYTES

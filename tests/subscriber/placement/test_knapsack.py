@@ -77,7 +77,7 @@ def test_order_of_items_does_not_matter() -> None:
     assert Knapsack(items).choose(room=500) == first
 
 
-def test_two_that_fit_beat_one_that_is_denser() -> None:
+def test_two_parts_that_fit_beat_a_denser_part() -> None:
     items = [Item(1, 6, 0, 0.0, 6.6), Item(2, 5, 0, 0.0, 5.0), Item(3, 5, 0, 0.0, 5.0)]
     assert Knapsack(items).choose(room=10) == (10.0, frozenset({2, 3}))
 
@@ -87,7 +87,7 @@ def test_topic_that_is_read_all_over_is_worth_more_at_full_than_in_the_cache() -
     assert Knapsack([Item(1, 100, 90, 1.0, 5.0)]).choose(room=99) == (1.0, frozenset())
 
 
-def test_cold_tables_beside_a_hot_one_are_not_held() -> None:
+def test_cold_tables_beside_a_hot_table_are_not_held() -> None:
     hot = Item(1, 1000, 10, 50.0, 1.0)
     warm = Item(2, 1000, 600, 20.0, 0.1)
     assert Knapsack([hot, warm]).choose(room=1000) == (70.0, frozenset())

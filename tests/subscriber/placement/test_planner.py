@@ -90,7 +90,7 @@ def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows
     assert plan.reasons[0] == "saves 1800 pulls an hour with 90.0 KB besides what is in use"
 
 
-def test_hot_table_among_unused_ones_is_left_to_the_cache() -> None:
+def test_hot_table_among_unused_tables_is_left_to_the_cache() -> None:
     hot = topic(0, MINIMAL, size=5000 * KB, usage=use(9.0, 1e-7, working=KB))
     other = topic(1, MINIMAL, size=5000 * KB, usage=use(9.0, 0.2, working=KB))
     more = topic(2, MINIMAL, size=5000 * KB, usage=use(9.0, 0.1, working=KB))

@@ -142,7 +142,7 @@ def test_table_is_pulled_without_its_blocks_or_whole_as_it_was_read() -> None:
         assert len(shopping.pulls()) > pulled
 
 
-def test_hot_table_evicts_no_hotter_one() -> None:
+def test_hot_table_evicts_no_hotter_table() -> None:
     shopping = crowded(room=4 * 64 + 1500)  # room for two tables
     heat(shopping, "shop.orders")
     heat(shopping, "shop.items", times=10 * HOT)

@@ -44,7 +44,7 @@ def test_second_read_is_a_hit_and_makes_the_table_part_of_the_working_set() -> N
     assert usage.of(8, now=5.0) == TopicUsage()
 
 
-def test_reads_counted_in_a_bundle_count_as_single_ones() -> None:
+def test_reads_counted_in_a_bundle_count_as_single_reads() -> None:
     bundled, single = UsageTracker(), UsageTracker()
     bundled.read(7, b"a", size=1000, now=5.0, times=3)
     for _ in range(3):

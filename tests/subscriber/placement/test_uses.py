@@ -24,7 +24,7 @@ def test_tables_of_a_minute_go_out_in_one_message() -> None:
     assert uses.due(now=2 * PERIOD_S) is None, "nothing was used since"
 
 
-def test_message_names_no_more_tables_than_it_may_and_pinned_ones_among_them() -> None:
+def test_message_names_no_more_tables_than_it_may_and_pinned_tables_among_them() -> None:
     """P-USED-1."""
     uses = Uses(lambda: [("d", "pinned")])
     uses.due(now=0.0)
@@ -66,7 +66,7 @@ def test_pinned_table_stays_loaded_though_nobody_reads_it() -> None:
     assert len(shopping.pulls("shop.orders")) <= 1
 
 
-def test_unloading_is_no_change_to_who_watches_and_a_change_of_an_unloaded_table_is_one() -> None:
+def test_watch_reports_no_unloading_but_each_change_of_an_unloaded_table() -> None:
     shopping = Shopping(settings=UNLOADING)
     shopping.columns("shop.orders")
     shopping.watch()

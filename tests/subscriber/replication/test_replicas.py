@@ -33,7 +33,7 @@ MATE = "shop.log"  # a new table, of the topic of shop.orders
     ],
     ids=["alone", "not live", "older", "as new", "nothing is held", "nothing would be held"],
 )
-def test_level_is_left_for_one_that_is_as_new_or_if_nothing_is_held(
+def test_level_is_left_for_a_level_that_is_as_new_or_if_nothing_is_held(
     current: Follower, coming: Follower | None, may: bool
 ) -> None:
     """P-JOIN-4."""
@@ -277,7 +277,7 @@ def test_withheld_tables_are_evicted_when_room_is_needed_and_a_stub_needs_none()
     assert shopping.stats().held_bytes == rigid
 
 
-def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -> None:
+def test_tables_in_use_beside_a_withheld_table_are_answered_while_the_hub_lags() -> None:
     """P-PULL-17: at full, too, a reply says which of its topic are as they were."""
     shopping = with_others("orders", "people")
     shopping.reshape("shop.log", "id", "new")
@@ -289,7 +289,7 @@ def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -
     assert len(shopping.pulls()) == 1
 
 
-def test_table_that_changed_beside_a_withheld_one_is_pulled_while_the_hub_lags() -> None:
+def test_table_that_changed_beside_a_withheld_table_is_pulled_while_the_hub_lags() -> None:
     """P-PULL-6."""
     shopping = with_others("orders", "people")
     shopping.reshape("shop.people", "id", "new")

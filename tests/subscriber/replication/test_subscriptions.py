@@ -86,7 +86,7 @@ def test_namespace_that_does_not_fit_fails_the_start(after_s: float) -> None:
     assert caught.value.needed_bytes == sizes()[NAMESPACE]
 
 
-def test_largest_topic_is_lowered_for_one_that_outgrows_the_budget() -> None:
+def test_largest_topic_is_lowered_for_a_topic_that_outgrows_the_budget() -> None:
     shopping = late(budget_bytes=sum(sizes().values()) + 100)
     shopping.shop.create("shop.zzz")
     shopping.settle()
@@ -201,7 +201,7 @@ def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> Non
     assert set(levels(shopping).values()) == {"full"}
 
 
-def test_lost_delta_is_noticed_from_the_next_one_and_repaired() -> None:
+def test_lost_delta_is_noticed_from_the_next_delta_and_repaired() -> None:
     shopping = late()
     versions = shopping.messages(Heartbeat, sender=HUB)[-1].versions
     shopping.alter(Heartbeat, lambda heartbeat: replace(heartbeat, versions=versions))
@@ -251,7 +251,7 @@ def test_silent_hub_is_left_for_the_next_and_nothing_is_sent_again() -> None:
     assert shopping.stats().catch_ups == 1
 
 
-def test_hub_that_has_nothing_from_a_catalogd_is_left_for_another_one() -> None:
+def test_hub_that_has_nothing_from_a_catalogd_is_left_for_another_hub() -> None:
     shopping = late(hubs=2)
     shopping.cluster.cut |= {("catalogd", HUB), (HUB, "catalogd")}
     shopping.cluster.hubs[0].crash()

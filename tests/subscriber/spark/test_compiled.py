@@ -114,7 +114,7 @@ def test_damaged_file_is_not_used_and_is_replaced(
     assert kept.find(KEY) == CLASSES
 
 
-def test_file_of_another_key_is_not_used_by_this_ones_name(
+def test_file_of_another_key_is_not_used_by_the_name_of_this_key(
     kept: CompiledClasses, folder: Path
 ) -> None:
     kept.put(KEY, CLASSES)

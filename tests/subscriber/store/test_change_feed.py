@@ -325,7 +325,7 @@ def test_table_that_was_pulled_while_its_topic_was_behind_is_reported_after_the_
     assert feed.on_caught_up(topic, 9, {}) == ()
 
 
-def test_level_that_goes_live_above_the_one_before_it_is_a_gap(fed: Fed) -> None:
+def test_level_that_goes_live_above_the_level_before_it_is_a_gap(fed: Fed) -> None:
     def changes(position: tuple[int, int]) -> list[tuple[str, int]]:
         found = fed.feed.on_level_changed(fed.topic, fed.view, old=(10, 5), new=position)
         return [(change.object, change.version) for change in found]

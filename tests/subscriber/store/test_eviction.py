@@ -65,11 +65,11 @@ def test_table_that_is_used_no_more_is_evicted_in_the_end() -> None:
     assert [order.evict(), order.evict()] == [key(1), key(0)]
 
 
-def test_large_table_is_evicted_before_many_small_ones() -> None:
+def test_large_table_is_evicted_before_many_small_tables() -> None:
     assert Kept(10, 10, 10, 10, 1000).evict() == key(4)
 
 
-def test_large_table_stays_while_it_is_used_and_small_ones_are_not() -> None:
+def test_large_table_stays_while_it_is_used_and_small_tables_are_not() -> None:
     order = Kept(1000)
     for number in range(10, 1000):
         order.use(0)
@@ -92,7 +92,7 @@ def test_table_that_was_used_often_is_evicted_in_the_end() -> None:
     assert key(0) not in order
 
 
-def test_tables_in_use_take_at_most_their_share_from_new_ones() -> None:
+def test_tables_in_use_take_at_most_their_share_from_new_tables() -> None:
     order = Kept(*[10] * 20)
     order.use(*range(20))
     assert order.victim() is not None
@@ -131,7 +131,7 @@ def test_new_size_of_a_key_is_counted_in_either_part() -> None:
         max_size=60,
     )
 )
-def test_sums_are_right_and_a_victim_is_one_that_is_kept(steps: list[tuple[str, int]]) -> None:
+def test_sums_are_right_and_a_victim_is_a_kept_table(steps: list[tuple[str, int]]) -> None:
     order, kept = Kept(), set[Key]()
     for what, number in steps:
         if what == "note":
@@ -181,7 +181,7 @@ def kept(shopping: Shopping) -> set[str]:
     return {name for name in tables if shopping.memory(f"shop.{name}") is not None}
 
 
-def test_large_table_read_once_evicts_no_small_ones_that_are_hot() -> None:
+def test_large_table_read_once_evicts_no_small_tables_that_are_hot() -> None:
     shopping = small_tables(reads=50)
     assert len(kept(shopping)) == 12
     assert len(shopping.partitions("shop.sales")) == 100
@@ -189,7 +189,7 @@ def test_large_table_read_once_evicts_no_small_ones_that_are_hot() -> None:
     assert shopping.stats().pulls_not_kept == 1
 
 
-def test_large_table_takes_the_room_of_small_ones_that_are_read_less() -> None:
+def test_large_table_takes_the_room_of_small_tables_that_are_read_less() -> None:
     shopping = small_tables(reads=2, shop_reads=50)
     shopping.partitions("shop.sales")
     assert shopping.memory_of_partitions("shop.sales") is not None

@@ -61,7 +61,7 @@ def test_growth_fits_into_its_own_reservation_and_what_is_free() -> None:
     assert budget.fits(at(2), -100)
 
 
-def test_largest_topic_is_by_committed_bytes_and_never_the_excepted_one() -> None:
+def test_largest_topic_is_by_committed_bytes_and_never_the_excepted_topic() -> None:
     budget = Budget(1000)
     assert budget.largest(FULL, but=9) is None
     budget.hold(at(1), 100)

@@ -195,7 +195,7 @@ def test_reply_older_than_a_stub_of_its_table_is_pulled_again(
     assert shopping.memory("shop.orders") == tuple(columns)
 
 
-def test_while_a_level_rises_the_old_one_stays_live() -> None:
+def test_while_a_level_rises_the_old_level_stays_live() -> None:
     """P-JOIN-4."""
     shopping = at("minimal")
     topic = shopping.topic("shop.orders")

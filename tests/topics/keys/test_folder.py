@@ -174,7 +174,7 @@ def test_added_hub_is_known_at_its_address_to_clients_that_come_later(folder: Ke
     assert folder.credential("etl").hub_key(address) == hub
 
 
-def test_key_files_beside_the_list_learn_an_added_hub_and_forget_a_revoked_one(
+def test_key_files_beside_the_list_learn_an_added_hub_and_forget_a_revoked_hub(
     folder: KeysFolder, tmp_path: Path
 ) -> None:
     """Only their lines of hubs change; catalogd and the operator need them."""

@@ -67,7 +67,7 @@ def test_rotation_so_soon_that_drivers_do_not_know_the_next_key_is_refused(
     assert {path: path.read_bytes() for path in folder.path.iterdir()} == files
 
 
-def test_stolen_keys_are_replaced_at_once_with_the_next_ones(folder: KeysFolder) -> None:
+def test_stolen_keys_are_replaced_at_once_with_the_next_keys(folder: KeysFolder) -> None:
     stolen = {key for name in DAEMONS for key in folder.credential(name).own_keys}
     before = folder.credential("driver")
     folder.rotate(new_pair, at_once=True)
@@ -76,7 +76,7 @@ def test_stolen_keys_are_replaced_at_once_with_the_next_ones(folder: KeysFolder)
     assert is_complete(folder)
 
 
-def test_daemon_without_a_next_key_gets_one_before_it_is_rotated(folder: KeysFolder) -> None:
+def test_daemon_without_a_next_key_gets_a_next_key_before_it_is_rotated(folder: KeysFolder) -> None:
     """Given the folder was made by an older version."""
     for name in DAEMONS:
         old = replace(folder.credential(name), next_pair=None, next_keys=())

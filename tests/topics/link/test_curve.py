@@ -83,7 +83,7 @@ def test_key_is_admitted_to_one_socket_and_not_to_another(hub, make_other):
     until(lambda: exchange(hub, other, "data") is Handshake.REFUSED)
 
 
-def test_server_that_dies_in_a_handshake_is_not_taken_for_one_with_another_key(hub, reader):
+def test_server_that_dies_in_a_handshake_is_not_taken_for_a_server_with_another_key(hub, reader):
     with socket.create_server(("127.0.0.1", port := steady_port())) as dying:
         address = f"tcp://127.0.0.1:{port}"
         reader.connect_dealer("control", address, PAIR.public)

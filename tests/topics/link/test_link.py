@@ -19,7 +19,7 @@ from topicast.topics.link.sockets import FRAME_BYTES_MAX, PUBLISHED_BYTES_MAX, S
 ANY = "tcp://127.0.0.1:0"
 
 
-def test_port_0_takes_a_free_one_and_returns_it(hub):
+def test_port_0_takes_a_free_port_and_returns_it(hub):
     first, second = hub.bind_router("a", ANY), hub.bind_publisher("b", ANY)
     assert first.startswith("tcp://127.0.0.1:")
     assert 0 < int(first.rpartition(":")[2]) != int(second.rpartition(":")[2]) > 0
@@ -96,7 +96,7 @@ def test_frame_sent_before_the_hub_is_there_arrives_when_it_comes(hub, reader, f
     assert frames(hub, 1)[0].frame == b"early"
 
 
-def test_subscriptions_outlive_the_hub_and_ended_ones_do_not(
+def test_subscriptions_outlive_the_hub_and_ended_subscriptions_do_not(
     hub, reader, make_link, follow, frames
 ):
     stays, goes, marker = b"\x01\x00\x01\x02", b"\x01\x00\x02\x02", b"\x01marker"

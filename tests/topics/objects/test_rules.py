@@ -40,7 +40,7 @@ def test_rules_come_back(held):
 
 
 @given(st.lists(rules, max_size=20), st.lists(names, min_size=1, max_size=2))
-def test_newest_rule_that_fits_holds_and_without_one_drivers_are_on(ordered, known):
+def test_newest_rule_that_fits_holds_and_without_a_rule_drivers_are_on(ordered, known):
     wanted = ON
     for one in ordered:
         if state_of([Rule(one.pattern, OFF)], known) == OFF:  # it fits
@@ -55,12 +55,12 @@ def test_a_driver_is_known_by_any_of_its_names_in_their_own_case():
     assert state_of(off, []) == ON
 
 
-def test_rule_for_the_same_pattern_replaces_the_one_before_and_is_the_newest():
+def test_rule_for_the_same_pattern_replaces_the_old_rule_and_is_the_newest():
     held = after(Rule("a", OFF), Rule("b", DRY_RUN), Rule("a", DRY_RUN))
     assert held == (Rule("b", DRY_RUN), Rule("a", DRY_RUN))
 
 
-def test_rule_for_all_ends_the_others_and_on_for_all_ends_every_one():
+def test_rule_for_all_ends_the_other_rules_and_on_for_all_ends_every_rule():
     held = after(Rule("a", OFF), Rule(EVERY, OFF))
     assert held == (Rule(EVERY, OFF),)
     assert with_rule(held, Rule("canary", ON)) == (Rule(EVERY, OFF), Rule("canary", ON))

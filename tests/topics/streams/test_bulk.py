@@ -113,7 +113,7 @@ def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
     assert len(sender) == 0
 
 
-def test_peers_take_turns_and_so_do_the_streams_of_one() -> None:
+def test_peers_take_turns_and_so_do_the_streams_of_a_peer() -> None:
     """P-CREDIT-3: many streams are no faster, and a stream without credit holds up no other."""
     sender = Sender()
     for number in range(3):

@@ -142,7 +142,7 @@ def test_snapshot_discards_what_is_held_before_it_is_filed() -> None:
     assert follower.version == 14
 
 
-def test_deltas_wait_for_the_end_and_go_by_the_one_rule() -> None:
+def test_deltas_wait_for_the_end_and_go_by_the_same_rule() -> None:
     """P-CATCH-5, P-CATCH-18: of another start is what would fill the gap."""
     follower, other = behind(), replace(delta(15, 16), start=2)
     waiting = (delta(9, 11), delta(11, 13), delta(13, 15), other, delta(16, 17), delta(17, 18))
@@ -263,7 +263,7 @@ def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
     assert (follower.state, follower.version) == (LIVE, 31)
 
 
-def test_newer_epoch_may_begin_below_the_old_one() -> None:
+def test_newer_epoch_may_begin_below_the_old_epoch() -> None:
     follower = behind(25)
     whole = chunk(2, 0, 3, epoch=6, snapshot=True, entries=(entry(3),))
     assert follower.handle(whole, now=10)[0] == Reset(7, FULL, 6)

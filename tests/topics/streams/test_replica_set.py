@@ -106,7 +106,7 @@ def test_one_request_is_opened_for_all_that_is_wanted_in_its_order() -> None:
     assert tick(one, now=0.5) is None
 
 
-def test_topic_that_is_caught_up_leaves_its_stream_and_the_last_one_closes_it() -> None:
+def test_topic_that_is_caught_up_leaves_its_stream_and_the_last_topic_closes_it() -> None:
     one = replicas(1, 2)
     opened(one)
     steps = feed(one, 1, part(1, 1, 10), now=0.1)
@@ -301,7 +301,7 @@ def test_steps_end_when_one_of_them_had_the_follower_stopped() -> None:
     one.check()
 
 
-def test_lost_streams_are_requested_anew_in_one() -> None:
+def test_lost_streams_are_requested_anew_in_one_stream() -> None:
     one = replicas(1, 2, 3)
     opened(one)
     feed(one, 2, part(2, 1, 10), now=0.1)

@@ -222,7 +222,7 @@ def test_map_or_extension_is_refused_before_it_is_built(part: bytes, limit: str)
         (["abc", "def", "g"], ["abc"]),
     ],
 )
-def test_first_that_fit_are_taken_one_at_least(words: list[str], first: list[str]) -> None:
+def test_first_items_that_fit_are_taken_at_least_one(words: list[str], first: list[str]) -> None:
     """P-SCAN-3: nothing behind the first that does not fit is looked at."""
     some = iter(words)
     assert fitting(some, len, bytes_max=5) == first

@@ -112,7 +112,7 @@ def test_pyspark_without_hive_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         pyspark_jars()
 
 
-def test_of_several_that_start_at_once_with_an_empty_cache_one_fetches(
+def test_several_metastores_that_start_at_once_fetch_the_listener_once(
     tmp_path: Path, fetched: Path
 ) -> None:
     """An archive of classes fits the very file that it was made with, by its time."""

@@ -102,7 +102,7 @@ class Host:
         self.known.append(name)
 
 
-def test_without_a_server_nothing_is_found_and_one_that_is_started_later_is() -> None:
+def test_without_a_server_nothing_is_found_and_a_server_that_starts_later_is() -> None:
     host = Host()
     assert not host.look()
     host.serve(ann="1")
@@ -130,7 +130,7 @@ def test_session_that_the_server_released_is_released() -> None:
     assert host.found() == ["2"]
 
 
-def test_other_session_under_the_same_key_is_a_new_one() -> None:
+def test_other_session_under_the_same_key_is_a_new_session() -> None:
     host = Host()
     store = host.serve(ann="1")
     host.look()
@@ -192,7 +192,7 @@ def test_what_fails_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch
     assert host.look(at_once=False), "soon again after it went well"
 
 
-def test_after_the_context_ended_nothing_is_held_and_in_a_new_one_sessions_are_found() -> None:
+def test_after_the_context_ended_nothing_is_held_and_in_a_new_context_sessions_are_found() -> None:
     host = Host()
     host.serve(ann="1")
     host.look()

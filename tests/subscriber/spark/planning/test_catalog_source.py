@@ -43,7 +43,7 @@ def test_write_that_may_carry_what_was_read_is_guarded() -> None:
     assert guard in body(found, "alterTable")
 
 
-def test_method_that_no_list_has_counts_as_a_write_because_it_may_be_one() -> None:
+def test_method_that_no_list_has_counts_as_a_write_because_it_may_write() -> None:
     found = source(f"public {SEQ} {CATALOG}.compactTables(java.lang.String,{SEQ})")
     compact = body(found, "compactTables")
     assert "return original.compactTables(a0, a1);" in compact

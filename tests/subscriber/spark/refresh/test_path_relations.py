@@ -78,7 +78,7 @@ def test_nothing_is_looked_up_that_nobody_holds_or_that_is_gone() -> None:
     assert (scene.renewed(), scene.looked_up) == ([], [])
 
 
-def test_table_that_lies_nowhere_renews_nothing_and_one_that_cannot_be_looked_up_all() -> None:
+def test_table_without_a_folder_renews_nothing_and_a_table_that_cannot_be_looked_up_all() -> None:
     """A pull may fail on a busy network; its relations would stay old otherwise."""
     scene = Scene()
     scene.changed("d.view", "d.lost", overwritten=True)

@@ -115,7 +115,7 @@ def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_at_each_chang
     assert turn(refresher, {"s": set()}, held=held, now=2.5) == always
 
 
-def test_relation_whose_renewal_failed_is_not_taken_for_one_that_was_loaded_since() -> None:
+def test_relation_whose_renewal_failed_is_not_taken_for_a_relation_that_was_loaded_since() -> None:
     refresher = Refresher()
     turn(refresher, {"s": {ORDERS}})
     refresher.changed(changed(kind=ChangeKind.SCHEMA), now=0.0)
@@ -162,7 +162,7 @@ def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> 
     assert refresher.pause_s() == 0.0
 
 
-def test_changes_of_uncached_tables_may_gather_and_of_cached_ones_may_not() -> None:
+def test_changes_of_uncached_tables_may_gather_and_of_cached_tables_may_not() -> None:
     refresher = Refresher()
     assert not refresher.can_wait, "the first that comes is looked at"
     refresher.changed(changed(), now=0.0)

@@ -210,7 +210,7 @@ def test_cached_data_is_made_anew_where_that_is_wanted(running: Served) -> None:
         assert found.spark.recached == [("s", ORDERS)]
 
 
-def test_session_that_ended_is_left_alone_and_one_that_came_is_not(running: Served) -> None:
+def test_session_that_ended_is_left_alone_and_a_new_session_is_not(running: Served) -> None:
     old, new = Session("old"), Session("new", ORDERS)
     with attached(running, old) as found:
         old.tables, old.ended = {ORDERS}, True

@@ -119,7 +119,7 @@ def test_readers_return_what_a_field_holds():
     assert thrift.read_text_map(data, nothing) == {}
 
 
-def test_struct_and_one_in_it_are_read_in_one_walk():
+def test_struct_and_a_struct_in_it_are_read_in_one_walk():
     inner, string_field = struct((1, 8, bytes(4)), (2, 2, b"\1")), string(b"x")
     data = struct((1, 11, string_field), (7, 12, inner), (9, 12, struct()))
     outer = thrift.fields(data)

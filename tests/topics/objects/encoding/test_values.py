@@ -346,7 +346,7 @@ def test_structs_of_a_block_are_those_of_its_records(batches, more, data):
         assert block.structs(templates, few) == b"".join(compress(alone, few))
 
 
-def test_names_of_another_number_of_keys_are_taken_apart_one_by_one():
+def test_names_of_another_number_of_keys_are_taken_apart_each_by_itself():
     templates = Templates([], "")
     names = ("a=1", "a=1/b=2", "b=1", "b=1/a=2/b=3", "b=1=2")
     records = [
