@@ -1,8 +1,8 @@
 """What keeps the router true, on a real hub and a real subscriber; the JVM alone is a stub."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Event
 
 import pytest
 
@@ -25,6 +25,7 @@ class ToldJvm:
         self.changes: list[str] = []  # objects
         self.lives_ms = 0
         self.synced_up_to = 0
+        self._queued = Event()  # nothing ever is
 
     def begin(self, *_settings: object) -> None:
         pass
@@ -52,7 +53,7 @@ class ToldJvm:
         self.synced_up_to = number
 
     def nothing(self, ms: int) -> str:
-        time.sleep(min(ms / 1000, PAUSE_S))
+        self._queued.wait(min(ms / 1000, PAUSE_S))
         return ""
 
     wanted = altered = nothing
