@@ -303,6 +303,8 @@ class Events:
             # being read may be of the connection before.
             self._listing.read_again(self._poller.next_seq())
         self._move()
+        if (first := self._poller.first_poll(fact)) is not None:
+            self.on_polled(first)
 
     def _move(self) -> None:
         """Go on at the event that an operator ordered; what is left out is read again."""

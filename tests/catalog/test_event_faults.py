@@ -129,6 +129,25 @@ def test_behind_by_many_events_polls_read_more_and_each_turn_takes_a_part(core: 
     assert len(core.partitions("d", "many")) == 12_000
 
 
+def test_events_of_an_absence_are_read_by_as_few_polls_as_hold_them(core: Alone) -> None:
+    """Hive 2.3 reads all behind an id, also for the check of which metastore answers."""
+    core.turn(100)
+    table = core.create("d", "many", "ds")
+    sync(core)
+    core.catalogd.crash()
+    for number in range(12_000):
+        core.add(table, f"{number:05}")
+    read = core.metastore.events_read
+    core.catalogd.revive()
+    while core.catalog.counts.events < 12_000:
+        core.step()
+        core.run(core.now + 0.01)
+    assert core.metastore.events_read - read <= 1.1 * 12_000
+    sync(core)
+    assert len(core.partitions("d", "many")) == 12_000
+    assert core.catalog.counts.event_gaps == 0
+
+
 @pytest.mark.parametrize("what", ["a pause", "a crash", "another connection"])
 def test_events_that_no_turn_has_taken_are_read_again(core: Alone, what: str) -> None:
     core.turn(100)

@@ -164,6 +164,7 @@ class FakeMetastore:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.events_read = 0  # as Hive 2.3 does, which reads all behind an id for each call
         self.connections = 1
         self.known_as = ""  # its UUID
         self.release_said = ""
@@ -279,6 +280,7 @@ class FakeMetastore:
         with self._reading("events_after"):
             there = (e for e in self._events if e.id > event_id and e.id not in self.lost)
             after = sorted(there, key=lambda e: e.id)
+            self.events_read += len(after)
             some = after[:events_max] if self.cuts else after
             if any(event.id in self.unsendable for event in (some if self.limits else after)):
                 raise SourceRefused("Internal error processing get_next_notification")

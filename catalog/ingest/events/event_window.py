@@ -141,6 +141,14 @@ class EventWindow:
         self.polled_after = self.stable_id if self._settling else self._overlap()
         return self.polled_after
 
+    def begin_with(self, after: int, now: float) -> bool:
+        """Return whether what was read after ``after`` can be taken; ``now``: when that began."""
+        if after > self.last_id:
+            return False
+        self.polled_after = max(self.next_poll(now), after)
+        self._settling = False
+        return True
+
     def take(
         self, events: Iterable[RawEvent], now: float, *, current_id: int = 0, cut: bool = False
     ) -> tuple[tuple[RawEvent, ...], Gap | None]:

@@ -28,11 +28,15 @@ Creations = Mapping[TableId, int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identify:
-    """Effect: read what identifies the metastore: its UUID, events after ``after``, ``tables``."""
+    """Effect: read what identifies the metastore: its UUID, events after ``after``, ``tables``.
+
+    ``behind``: if many events wait, as many are read as a poll reads then: this is its answer, too.
+    """
 
     poll: int
     after: int
     events_max: int = IDENTIFY_EVENTS_MAX
+    behind: bool = False
     tables: tuple[TableId, ...] = ()
 
 
@@ -105,6 +109,11 @@ def compare(
     return Finding(same=True, why=f"its event {max(alike)} is known") if alike else None
 
 
+def first_after(known: Sequence[KnownEvent]) -> int:
+    """Return the id after which to read so that events can be compared with those ``known``."""
+    return min((id_ for id_, _ in known), default=1) - 1
+
+
 def _by_id(events: Iterable[KnownEvent]) -> dict[int, set[bytes]]:
     found: dict[int, set[bytes]] = {}
     for id_, digest in events:
@@ -142,11 +151,11 @@ class IdentityCheck:
 
     def order(self, poll: int, known: Sequence[KnownEvent]) -> Identify:
         """Return what to read of a connection that is not identified yet."""
-        after = min((id_ for id_, _ in known), default=1) - 1
         return Identify(
             poll=poll,
-            after=after,
+            after=first_after(known),
             events_max=self._events_max if known else 0,
+            behind=bool(known) and self._events_max == IDENTIFY_EVENTS_MAX,
             tables=tuple(self._tables or ()),
         )
 

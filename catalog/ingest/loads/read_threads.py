@@ -35,10 +35,11 @@ from ...metastore.port import (
 )
 from ...model.decoded import created_at, read_struct
 from ..events.identity import Identified, Identify
-from ..events.poller import Poll, Polled, PollFailed
+from ..events.poller import Poll, Polled, PollFailed, behind_max, is_behind
 from .light import lightened
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
+SAMPLED_MAX: Final = 64  # of the newest events, which say how many of such events fit in a poll
 CLOSE_S: Final = 0.2  # for each thread; its timeouts end a thread that hangs
 
 Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
@@ -170,7 +171,11 @@ def _identified(metastore: Metastore, order: Identify) -> Identified | PollFaile
     connection, uuid, release = metastore.connections, metastore.uuid(), metastore.release()
     if order.events_max:
         try:
-            events = metastore.events_after(order.after, events_max=order.events_max)
+            most = order.events_max
+            if order.behind and is_behind(current, order.after):
+                some = metastore.events_after(current - SAMPLED_MAX, events_max=SAMPLED_MAX)
+                most = max(behind_max(some), most) if some else most
+            events = lightened(metastore.events_after(order.after, events_max=most))
         except SourceError as exc:
             return _poll_failed(order, exc, current_id=current)
     tables = {

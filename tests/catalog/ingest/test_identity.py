@@ -134,7 +134,7 @@ def test_metastore_of_which_no_table_was_known_is_the_same_and_all_is_read() -> 
 def test_tables_are_read_only_where_events_tell_nothing() -> None:
     check = IdentityCheck(lambda: KNOWN_TABLES)
     order = check.order(1, KNOWN)
-    assert order == Identify(poll=1, after=6, events_max=IDENTIFY_EVENTS_MAX)
+    assert order == Identify(poll=1, after=6, events_max=IDENTIFY_EVENTS_MAX, behind=True)
     assert check.on_identified(identified(), uuid="", last_id=10, known=KNOWN) is None
     assert check.connection is None
     order = check.order(2, KNOWN)

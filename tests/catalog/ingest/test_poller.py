@@ -11,7 +11,7 @@ from topicast.catalog.ingest.events.poller import (
     ACTIVE_S,
     BACKOFF_S,
     BACKOFF_S_MAX,
-    BEHIND_BYTES_MAX,
+    BEHIND_EVENTS_MAX,
     LATE_S,
     LOOKS,
     POLL_EVENTS_MAX,
@@ -234,11 +234,73 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
     assert world.poller.deadline == world.now + INTERVAL_S, "nothing came for a while"
 
 
-def test_first_poll_after_an_absence_reads_as_many_events_as_fit() -> None:
-    seen = raw_event(10, message='{"x": "' + "x" * 10_000 + '"}')
-    world = World(10, checked=False, known=((10, seen.digest),))
-    assert world.check(current_id=10 + 4 * POLL_EVENTS_MAX, events=(seen,)) is not None
-    assert POLL_EVENTS_MAX < world.begin(1).events_max == BEHIND_BYTES_MAX // seen.size
+@pytest.fixture
+def absent() -> World:
+    """A poller that knows event 10 of a connection that was not checked."""
+    return World(10, checked=False, known=((10, raw_event(10).digest),))
+
+
+LARGE = '{"x": "' + "x" * 10_000 + '"}'
+MANY_EVENTS = 10 + 4 * POLL_EVENTS_MAX
+
+
+def checked_with(world: World, *ids: int, current_id: int = MANY_EVENTS) -> Polled | None:
+    """Check with the answer ``ids``, behind event 10; return what of it is a poll's answer."""
+    assert world.begin(7) == Identify(poll=7, after=9, behind=True)
+    events = (raw_event(10), *(raw_event(id_, message=LARGE) for id_ in ids))
+    fact = Identified(poll=7, connection=1, uuid="", current_id=current_id, events=events)
+    finding = world.poller.on_identified(fact)
+    assert finding is not None
+    assert finding.same
+    return world.poller.first_poll(fact)
+
+
+def test_what_a_check_reads_after_an_absence_is_the_answer_to_the_first_poll(absent: World) -> None:
+    first = checked_with(absent, 11, 12, 13)
+    assert first is not None
+    batch = absent.poller.on_polled(first)
+    assert batch is not None
+    assert ([one.id for one in batch.events], batch.gap, batch.whole) == ([11, 12, 13], None, False)
+    assert absent.poller.deadline == absent.now
+    then = absent.begin(8)
+    assert 10 <= then.after <= 13
+    assert POLL_EVENTS_MAX < then.events_max < BEHIND_EVENTS_MAX
+
+
+def test_missing_events_show_in_what_a_check_reads_after_an_absence(absent: World) -> None:
+    first = checked_with(absent, 15, 16)
+    assert first is not None
+    batch = absent.poller.on_polled(first)
+    assert batch is not None
+    assert batch.gap == (11, 14)
+
+
+def test_few_events_that_wait_are_left_to_the_first_poll(absent: World) -> None:
+    assert checked_with(absent, 11, 12, current_id=12) is None
+    assert isinstance(absent.begin(8), Poll)
+
+
+def test_what_a_check_reads_is_no_answer_for_an_order_to_go_elsewhere(absent: World) -> None:
+    """Given a check that knows events behind the id to go to, then a poll reads from there."""
+    absent.poller.start(3)
+    assert checked_with(absent, 11, 12) is None
+    absent.poller.move()
+    assert absent.begin(8).after == 3
+
+
+def test_events_between_the_last_and_those_that_a_check_knows_are_polled() -> None:
+    """Given a crash, then the newest that were seen may all be ahead of what is published."""
+    ahead = tuple((id_, raw_event(id_).digest) for id_ in range(20, 36))
+    state = WindowState(last_id=10, stable_id=10, ahead=ahead)
+    world = World()
+    world.poller = Poller(EventWindow(state, now=100.0), turn=world.turn, interval_s=INTERVAL_S)
+    order = world.begin(1)
+    assert order.after == 19
+    events = tuple(map(raw_event, range(20, 40)))
+    fact = Identified(poll=1, connection=1, uuid="", current_id=MANY_EVENTS, events=events)
+    assert world.poller.on_identified(fact) is not None
+    assert world.poller.first_poll(fact) is None
+    assert world.begin(2).after == 10
 
 
 def test_answers_to_another_poll_are_ignored(world: World) -> None:

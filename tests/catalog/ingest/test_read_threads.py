@@ -9,7 +9,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.ingest.events.identity import Identified, Identify
-from topicast.catalog.ingest.events.poller import Poll, Polled, PollFailed
+from topicast.catalog.ingest.events.poller import POLL_EVENTS_MAX, Poll, Polled, PollFailed
 from topicast.catalog.ingest.loads import read_threads as reading
 from topicast.catalog.ingest.loads.read_threads import Answer, ReadThreads, perform
 from topicast.catalog.metastore.port import (
@@ -93,6 +93,15 @@ def test_check_reads_what_identifies_a_metastore(metastore: FakeMetastore) -> No
     assert (found.poll, found.connection, found.uuid, found.current_id) == (3, 1, "one", 4)
     assert [event.id for event in found.events] == [2, 3]
     assert found.tables == {("d", "t"): TIME_S}
+
+
+def test_check_reads_as_many_events_as_a_poll_if_many_wait(metastore: FakeMetastore) -> None:
+    for _ in range(POLL_EVENTS_MAX + 1):
+        metastore.alter_table("d", "t", metastore.get_table("d", "t"))
+    for behind, count in ((True, POLL_EVENTS_MAX + 3), (False, 2)):
+        found = perform(metastore, Identify(poll=3, after=2, events_max=2, behind=behind))
+        assert isinstance(found, Identified)
+        assert len(found.events) == count
 
 
 def test_check_counts_a_table_that_cannot_be_read_as_there(metastore: FakeMetastore) -> None:
