@@ -12,10 +12,9 @@ dirty at the end is left to be read as of any other table.
 A selection that somebody waits for is read first, in every second chunk at most. It can be
 answered once every partition that it selects is confirmed at one time, at the latest with all.
 
-If the metastore refuses a chunk, one of its partitions cannot be read: halves of it are read until
-that partition is found, in log2(n) reads. It is ``bad``, and retried after longer pauses; the rest
-is read and followed. The table stays LOADING, so that selections of other partitions are answered
-and a selection of a bad partition never is.
+If the metastore refuses a chunk, one of its partitions cannot be read: it is searched for
+(bad_partitions.py), and the rest is read and followed. The table stays LOADING, so that selections
+of other partitions are answered and a selection of a bad partition never is.
 
 Invariant: a partition is in ``rest``, in ``dirty``, being read, in ``chunks``, in ``bad``, or is
 confirmed: it was written since it changed, and a poll that began after its read brought no change.
@@ -24,10 +23,10 @@ A chunk is published in slices, so that no turn takes long, in the order in whic
 
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import islice
-from math import inf
 from typing import Final
 
 from ....topics.objects.names import TableId
@@ -35,6 +34,7 @@ from ....topics.objects.selector import AFTER_ALL, Matches, Selector
 from ....topics.objects.tables import Column
 from ....topics.turn import Clock
 from ...metastore.port import TableRead, TableRequest
+from .bad_partitions import BAD_MAX, BadPartitions
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
@@ -42,12 +42,6 @@ SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
 ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same partitions change
 SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for these
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
-
-BAD_MAX: Final = (
-    32  # partitions of one table that cannot be read: with more the table is unreadable
-)
-BAD_RETRY_S: Final = 1.0  # until a bad partition is read again; doubled up to
-BAD_RETRY_S_MAX: Final = 60.0
 
 _DIRTY: Final = 1 << 62  # the number of no chunk
 
@@ -71,13 +65,25 @@ class LoadedChunk:
     slices: int  # not yet written
 
 
-@dataclass(slots=True)
-class BadPartition:
-    """A partition that the metastore cannot read."""
+class Kind(Enum):
+    """What a chunk has."""
 
-    error: str
-    tries: int  # that were refused
-    retry_at: float
+    NAMES = "names"  # of the partitions that there are; nothing else is read before them
+    NEXT = "next"  # partitions that were never read
+    SELECTED = "selected"  # partitions that somebody waits for
+    ROUND = "round"  # all that changed meanwhile, with nothing else left
+    PROBE = "probe"  # suspects, or a bad partition
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead:
+    """The chunk that is being read."""
+
+    kind: Kind
+    names: tuple[str, ...] = ()
+    dirty: Mapping[str, int] = field(default_factory=dict)
+    """Those of them that were dirty, by oldest event's seq."""
+    new: int = 0  # how many of them were never read
 
 
 @dataclass(slots=True)
@@ -105,11 +111,9 @@ class ChunkedLoad:
     rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
     refused: int = 0  # loads of this table that failed before this load
     dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
-    reading: bool = False  # a chunk is being read; never two
+    reading: ChunkRead | None = None
     slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
     chunks: deque[LoadedChunk] = field(default_factory=deque)  # read, the oldest first
-    taken: dict[str, int] = field(default_factory=dict)  # of the chunk being read: were dirty
-    new: int = 0  # partitions of the chunk being read that were never read; 0: none is being read
     issued: int = 0  # the number of the newest chunk
     polled: int = 0  # the newest poll that has ended
     rounds: int = 0  # reads of all that was dirty, with nothing else left
@@ -119,14 +123,13 @@ class ChunkedLoad:
         default_factory=dict
     )  # but for ``rest``; the chunk it is in
     selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
-    first: bool = False  # the newest chunk was for a selection
+    first: bool = False  # a selection was read last: others come before the next
     scanned: bool = False  # names were scanned in the newest call of ``confirmed``
-    bad: dict[str, BadPartition] = field(default_factory=dict)  # at most BAD_MAX
-    suspects: tuple[str, ...] = ()  # the metastore refused to read these together
-    probing: bool = False  # the chunk being read is of ``suspects``, or a bad partition
+    bad: BadPartitions = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = sorted(self.rest or ())
+        self.bad = BadPartitions(self.clock)
 
     @property
     def is_stuck(self) -> bool:
@@ -136,7 +139,7 @@ class ChunkedLoad:
     @property
     def wants_read(self) -> bool:
         """Whether there is something to read now; what waits to be published is bounded."""
-        return self._is_free and (self.clock.now >= self.retry_at or self._has_unread)
+        return self._is_free and (self.clock.now >= self.bad.retry_at or self._has_unread)
 
     @property
     def _is_free(self) -> bool:
@@ -145,7 +148,7 @@ class ChunkedLoad:
     @property
     def _has_unread(self) -> bool:
         """Whether there is something to read that is not a bad partition."""
-        if self.suspects:
+        if self.bad.suspects:
             return True
         if self.first and self.chunks and self.awaited:
             return False  # the metastore answers the poll first that settles a selection
@@ -156,14 +159,10 @@ class ChunkedLoad:
         return bool(self.dirty) and not self.finished
 
     @property
-    def retry_at(self) -> float:
-        """When the next bad partition is to be read again; infinite if there is none."""
-        return min((one.retry_at for one in self.bad.values()), default=inf)
-
-    @property
     def read(self) -> int:
         """How many of the partitions that were listed have been read."""
-        return len(self.names) - len(self.rest or ()) - self.new
+        reading = 0 if self.reading is None else self.reading.new
+        return len(self.names) - len(self.rest or ()) - reading
 
     @property
     def text(self) -> str:
@@ -171,8 +170,7 @@ class ChunkedLoad:
         if self.rest is None:
             return "its partitions are being listed"
         if self.is_stuck:
-            name, one = next(iter(self.bad.items()))
-            return f"{len(self.bad)} of its partitions cannot be read: {name}: {one.error}"
+            return f"{len(self.bad)} of its partitions cannot be read: {self.bad.of(None, ())}"
         if self.rest or not self.rounds:
             return f"{self.read} of {len(self.names)} partitions are read"
         again = f"{len(self.closing)} are read again, round {self.rounds} of {ROUNDS_MAX}"
@@ -209,8 +207,8 @@ class ChunkedLoad:
     def mark_dirty(self, names: Iterable[str], *, seq: int) -> None:
         """Read the partitions ``names`` later, or again; ``seq``: of the event that says so."""
         changed = [name for name in names if self.rest is None or name not in self.rest]
-        for name in (one for one in changed if one in self.bad):
-            self.bad[name].retry_at = -inf  # perhaps it was mended
+        for name in changed:
+            self.bad.on_changed(name)
         changed = [name for name in changed if name not in self.bad]
         for name in changed:
             self.dirty.setdefault(name, seq)
@@ -227,7 +225,7 @@ class ChunkedLoad:
         Cost: O(SCANNED_MAX); it is to be called again in each turn.
         """
         self.scanned = False
-        if self.bad and self.bad_of(selector, columns):
+        if self.bad.of(selector, columns):
             return False
         awaited = self.selections.get(selector)
         if awaited is None:
@@ -244,98 +242,65 @@ class ChunkedLoad:
             return False
         return self._is_confirmed(awaited)
 
-    def bad_of(self, selector: Selector | None, columns: Sequence[Column]) -> str:
-        """Return which partition that ``selector`` selects cannot be read, and why; else nothing.
-
-        ``selector`` None: every partition.
-
-        Raises:
-            UsageError: the selector is not valid for a table with these partition ``columns``.
-        """
-        matches = selector.matches(columns) if selector is not None and self.bad else None
-        found = (name for name in self.bad if matches is None or matches(name))
-        return next((f"{name}: {self.bad[name].error}" for name in found), "")
-
     def next(self, table: TableId) -> TableRequest:
         """Return what to read now of ``table``."""
-        names = self._next_probe()
-        self.probing = bool(names)
-        if self.rest is not None and not names:
-            names = () if self.first else self._next_awaited()
-            self.first = bool(names)
-            names = names or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
-            if not self.rest:
-                few = len(self.closing) + len(self.dirty) <= PARTITIONS_PER_READ_MAX
-                few = few and not self.bad  # then there is no end to close in on
-                self.closing = (self.closing if few else {}) | dict.fromkeys(self.dirty)
-                names = tuple(self.closing)
-                self.rounds += 1
-        self.reading = True
-        self.issued += 1
+        kind, names = self._choose()
         for awaited in self.selections.values():
             for name in names if awaited.unread else ():
                 awaited.unread.pop(name, None)
-        self.taken = {name: self.dirty.pop(name) for name in names if name in self.dirty}
+        dirty = {name: self.dirty.pop(name) for name in names if name in self.dirty}
         left = len(self.rest or ())
+        self.issued += 1
         for name in names:
             self.unconfirmed[name] = self.issued
             if self.rest:
                 self.rest.pop(name, None)
-        self.new = left - len(self.rest or ())
+        self.reading = ChunkRead(kind, names, dirty, new=left - len(self.rest or ()))
         db, name = table
-        whole, listed = self.rest is None, bool(self.refused)
-        return TableRequest(
-            db=db, table=name, obj=False, whole=whole, names=names, listed=whole and listed
-        )
+        lists = kind is Kind.NAMES
+        listed = lists and self.refused > 0
+        return TableRequest(db=db, table=name, obj=False, whole=lists, names=names, listed=listed)
 
-    def refuse(self, names: tuple[str, ...], error: str) -> None:
-        """Look for the partition among ``names``, which were being read, that cannot be read.
+    def refuse(self, error: str) -> None:
+        """Look for the partition of the chunk being read that the metastore cannot read.
 
         The rest of them is read again. Cost: O(names).
         """
-        if self.closing and not self.probing:
+        chunk = self._end_unanswered()
+        if chunk.kind is Kind.ROUND:
             self.closing, self.rounds = {}, self.rounds - 1
-        self.reading, self.new = False, 0
         assert self.rest is not None
-        again = (name for name in names if name not in self.taken and name not in self.bad)
+        again = (name for name in chunk.names if name not in chunk.dirty and name not in self.bad)
         self.rest = dict.fromkeys(again) | self.rest
-        since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}
-        self.dirty = self.taken | since
-        self.unconfirmed.update(dict.fromkeys(self.taken, _DIRTY))
-        self.taken = {}
-        self.suspects = names
-        if len(names) == 1:
-            self._spoil(error)
+        bad = self.bad.on_refused(chunk.names, error)
+        if bad is not None:  # nobody is to wait for it
+            self.rest.pop(bad, None)
+            self.dirty.pop(bad, None)
+            self.unconfirmed[bad] = _DIRTY
+            left = self.selections.items()
+            self.selections = {one: awaited for one, awaited in left if not awaited.matches(bad)}
 
-    def give_back(self, names: tuple[str, ...]) -> None:
-        """Read the chunk of ``names`` once more: the metastore has not answered."""
-        self.reading, self.new = False, 0
-        names = tuple(name for name in names if name not in self.bad)
-        if (
-            self.closing and not self.probing
-        ):  # this round does not count: what it took is as unread as before
-            self.closing = {name: None for name in self.closing if name not in self.taken}
+    def give_back(self) -> None:
+        """Read the same chunk once more: the metastore has not answered."""
+        chunk = self._end_unanswered()
+        names = tuple(name for name in chunk.names if name not in self.bad)
+        if chunk.kind is Kind.ROUND:  # it does not count: what it took is as unread as before
+            self.closing = {name: None for name in self.closing if name not in chunk.dirty}
             self.rounds -= 1
         elif self.rest is not None:
-            left = dict.fromkeys(name for name in names if name not in self.taken)
+            left = dict.fromkeys(name for name in names if name not in chunk.dirty)
             self.rest = left | self.rest
-        since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}
-        self.dirty = self.taken | since
-        self.unconfirmed.update(dict.fromkeys(self.taken, _DIRTY))
         for awaited in self.selections.values():
             awaited.unread.update(dict.fromkeys(filter(awaited.matches, names)))
 
     def accept(self, request: TableRequest, read: TableRead, *, confirmed_by: int) -> None:
         """Split the answer to ``request`` into slices, which poll ``confirmed_by`` confirms."""
-        self.reading, self.new = False, 0
+        self.reading = None
         if self.rest is None:
             self.names = sorted(read.names or ())
             self.rest = {} if read.whole else dict.fromkeys(read.names or ())
         requested = request.names or tuple(read.partitions)
-        for name in self.bad.keys() & set(requested):
-            del self.bad[name]
-        if self.probing and self.suspects:
-            self.suspects = tuple(name for name in self.suspects if name not in requested)
+        self.bad.on_read(requested)
         for name in requested:
             self.unconfirmed.setdefault(name, self.issued)
         gone = tuple(name for name in requested if name not in read.partitions)
@@ -364,18 +329,48 @@ class ChunkedLoad:
     def on_struct(self) -> None:
         """Let what is dirty be read once more: the struct that is published is newer."""
         self.closing = {}
+        if self.reading is not None and self.reading.kind is Kind.ROUND:
+            self.reading = replace(self.reading, kind=Kind.NEXT)
 
     def check(self) -> None:
         """Assert every invariant."""
         assert sum(chunk.slices for chunk in self.chunks) == len(self.slices)
         assert self.dirty.keys() <= self.unconfirmed.keys()
-        assert self.reading or not self.new
         assert len(self.bad) <= BAD_MAX
-        assert self.bad.keys() <= self.unconfirmed.keys()
-        assert not self.bad.keys() & (self.dirty.keys() | (self.rest or {}).keys())
+        bad = set(self.bad)
+        assert bad <= self.unconfirmed.keys()
+        assert not bad & (self.dirty.keys() | (self.rest or {}).keys())
+        assert not (self.closing and self.rest), "a round is read once nothing else is left"
+        assert self.reading is None or (self.reading.kind is Kind.NAMES) == (self.rest is None)
         assert list(self.dirty.values()) == sorted(self.dirty.values())
         for chunk in self.chunks:
             assert all(self.unconfirmed.get(name, 0) >= chunk.number for name in chunk.names)
+
+    def _choose(self) -> tuple[Kind, tuple[str, ...]]:
+        """Return what to read now: the next chunk, of selected partitions every second time."""
+        if self.rest is None:
+            return Kind.NAMES, ()
+        if probe := self.bad.next(self._is_unread):
+            return Kind.PROBE, probe
+        selected = () if self.first else self._next_awaited()
+        self.first = bool(selected)
+        if self.rest:
+            some = selected or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
+            return Kind.SELECTED if selected else Kind.NEXT, some
+        few = len(self.closing) + len(self.dirty) <= PARTITIONS_PER_READ_MAX
+        few = few and not self.bad  # then there is no end to close in on
+        self.closing = (self.closing if few else {}) | dict.fromkeys(self.dirty)
+        self.rounds += 1
+        return Kind.ROUND, tuple(self.closing)
+
+    def _end_unanswered(self) -> ChunkRead:
+        """End the chunk being read without an answer: what was dirty of it is dirty again."""
+        chunk, self.reading = self.reading, None
+        assert chunk is not None
+        since = {name: seq for name, seq in self.dirty.items() if name not in chunk.dirty}
+        self.dirty = {**chunk.dirty, **since}
+        self.unconfirmed.update(dict.fromkeys(chunk.dirty, _DIRTY))
+        return chunk
 
     def _close(self) -> None:
         chunks = self.chunks
@@ -407,26 +402,6 @@ class ChunkedLoad:
             unread = filter(self._is_unread, awaited.unread)
             names.update(dict.fromkeys(islice(unread, share)))
         return tuple(names)
-
-    def _next_probe(self) -> tuple[str, ...]:
-        """Return half of the suspects, or else a bad partition that is due."""
-        self.suspects = tuple(filter(self._is_unread, self.suspects))
-        if self.suspects:
-            return self.suspects[: max(len(self.suspects) // 2, 1)]
-        due = (name for name, one in self.bad.items() if one.retry_at <= self.clock.now)
-        return tuple(islice(due, 1))
-
-    def _spoil(self, error: str) -> None:
-        """Note that the only suspect cannot be read, and that nobody is to wait for it."""
-        ((name,), self.suspects) = self.suspects, ()
-        tries = self.bad[name].tries + 1 if name in self.bad else 1
-        pause_s = min(BAD_RETRY_S * 2 ** min(tries - 1, 16), BAD_RETRY_S_MAX)
-        self.bad[name] = BadPartition(error, tries, self.clock.now + pause_s)
-        assert self.rest is not None
-        self.rest.pop(name, None)
-        self.dirty.pop(name, None)
-        self.unconfirmed[name] = _DIRTY
-        self.selections = {s: one for s, one in self.selections.items() if not one.matches(name)}
 
     def _is_confirmed(self, awaited: Awaited) -> bool:
         while awaited.missing and not self._is_unconfirmed(awaited.missing[-1]):

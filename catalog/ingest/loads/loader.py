@@ -34,7 +34,8 @@ from ...metastore.port import (
     TableRead,
     TableRequest,
 )
-from .chunked_load import BAD_MAX, ChunkedLoad
+from .bad_partitions import BAD_MAX
+from .chunked_load import ChunkedLoad
 from .comparison import Comparison
 from .needs import (
     NEVER,
@@ -212,13 +213,9 @@ class Loader:
         """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""
         return self._errors.get(table, "")
 
-    def bad_partitions(self) -> dict[TableId, dict[str, str]]:
+    def bad_partitions(self) -> dict[TableId, Mapping[str, str]]:
         """Return the partitions that cannot be read, by table, each with why."""
-        return {
-            table: {name: one.error for name, one in load.bad.items()}
-            for table, load in self._loads.items()
-            if load.bad
-        }
+        return {table: load.bad.errors for table, load in self._loads.items() if load.bad}
 
     def bad_of(self, table: TableId, selector: Selector | None, columns: Sequence[Column]) -> str:
         """Return which partition that ``selector`` selects cannot be read, and why; else nothing.
@@ -229,7 +226,7 @@ class Loader:
             UsageError: the selector is not valid for this table.
         """
         load = self._loads.get(table)
-        return "" if load is None else load.bad_of(selector, columns)
+        return "" if load is None else load.bad.of(selector, columns)
 
     def is_loading(self, table: TableId) -> bool:
         """Return whether ``table`` is LOADING."""
@@ -466,7 +463,7 @@ class Loader:
             return self._slice_at
         times = [self._retry_at] if self._retry_at < inf else []
         loads = [load for load in self._loads.values() if load.bad and not load.reading]
-        times += [load.retry_at for load in loads]
+        times += [load.bad.retry_at for load in loads]
         if self._dirty or self.tables_left:
             times.append(self._away_until)
         return min((time for time in times if time > self._ordered_at), default=None)
@@ -488,7 +485,8 @@ class Loader:
             assert one.reading == any(read.table == table for read in running)
             one.check()
         for load in self._loads.values():
-            assert load.reading == any(read.chunk_of is load for read in self._in_flight.values())
+            running = (read for read in self._in_flight.values() if read.chunk_of is load)
+            assert (load.reading is not None) == any(running)
             load.check()
 
     # -- what is dirty
@@ -668,7 +666,6 @@ class Loader:
     def _publish_chunk(self, read: InFlightRead, load: ChunkedLoad) -> tuple[Result, ...]:
         table = read.table
         assert read.done is not None
-        load.reading = False
         if self._loads.get(table) is not load:
             return ()  # discarded meanwhile
         found = read.done.tables.get(table)
@@ -707,14 +704,13 @@ class Loader:
         self, read: InFlightRead, load: ChunkedLoad, fact: ReadFailed, *, away: bool
     ) -> tuple[Result, ...]:
         table = read.table
-        load.reading = False
         if self._loads.get(table) is not load:
             return ()
         if away:
-            load.give_back(read.effect.requests[0].names)
+            load.give_back()
             return ()
-        if load.rest is not None and (len(load.bad) < BAD_MAX or load.probing):
-            load.refuse(read.effect.requests[0].names, fact.error)
+        if load.rest is not None:
+            load.refuse(fact.error)
             if load.bad:
                 self._spoiled.add(table)
             if len(load.bad) < BAD_MAX:

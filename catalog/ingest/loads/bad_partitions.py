@@ -1,0 +1,102 @@
+"""BadPartitions: finds the partitions of one table that the metastore cannot read.
+
+    refused together ──▶ suspects ──half is read──▶ the rest of them … ──one is refused──▶ bad
+                                                     read ◀──after a longer pause each time──┘
+
+The metastore refuses a whole call for one partition that it cannot read, and does not say which it
+is. So halves of the call are read, until that partition is found in log2(n) reads.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+from typing import Final
+
+from ....topics.objects.selector import Selector
+from ....topics.objects.tables import Column
+from ....topics.turn import Clock
+
+BAD_MAX: Final = 32  # of one table; with more the table is unreadable
+BAD_RETRY_S: Final = 1.0  # until a bad partition is read again; doubled up to
+BAD_RETRY_S_MAX: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Bad:
+    """A partition that the metastore cannot read."""
+
+    error: str
+    tries: int  # that were refused
+    retry_at: float
+
+
+class BadPartitions(Collection[str]):
+    """The partitions of one table that cannot be read, and those of which some cannot."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._bad: dict[str, _Bad] = {}  # at most BAD_MAX
+        self.suspects: tuple[str, ...] = ()  # the metastore refused to read these together
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._bad
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._bad)
+
+    def __len__(self) -> int:
+        return len(self._bad)
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """Why each of them cannot be read."""
+        return {name: one.error for name, one in self._bad.items()}
+
+    @property
+    def retry_at(self) -> float:
+        """When the next of them is to be read again; infinite if there is none."""
+        return min((one.retry_at for one in self._bad.values()), default=inf)
+
+    def of(self, selector: Selector | None, columns: Sequence[Column]) -> str:
+        """Return which one that ``selector`` selects cannot be read, and why; else nothing.
+
+        ``selector`` None: every partition.
+
+        Raises:
+            UsageError: the selector is not valid for a table with these partition ``columns``.
+        """
+        matches = selector.matches(columns) if selector is not None and self._bad else None
+        found = (name for name in self._bad if matches is None or matches(name))
+        return next((f"{name}: {self._bad[name].error}" for name in found), "")
+
+    def next(self, is_unread: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return half of the suspects that are unread, or else a bad partition that is due."""
+        self.suspects = tuple(filter(is_unread, self.suspects))
+        if self.suspects:
+            return self.suspects[: max(len(self.suspects) // 2, 1)]
+        due = (name for name, one in self._bad.items() if one.retry_at <= self._clock.now)
+        return tuple(islice(due, 1))
+
+    def on_changed(self, name: str) -> None:
+        """Read ``name`` soon, if it is bad: perhaps it was mended."""
+        if name in self._bad:
+            self._bad[name].retry_at = -inf
+
+    def on_read(self, names: Collection[str]) -> None:
+        """Note that ``names`` could be read."""
+        read = set(names)
+        for name in self._bad.keys() & read:
+            del self._bad[name]
+        self.suspects = tuple(name for name in self.suspects if name not in read)
+
+    def on_refused(self, names: tuple[str, ...], error: str) -> str | None:
+        """Suspect ``names``, which could not be read; return a partition that is bad by that."""
+        self.suspects = names
+        if len(names) > 1:
+            return None
+        (name,), self.suspects = names, ()
+        tries = self._bad[name].tries + 1 if name in self._bad else 1
+        pause_s = min(BAD_RETRY_S * 2 ** min(tries - 1, 16), BAD_RETRY_S_MAX)
+        self._bad[name] = _Bad(error, tries, self._clock.now + pause_s)
+        return name
