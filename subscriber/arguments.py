@@ -22,7 +22,7 @@ from ..topics.objects.names import (
     parse_table_name,
 )
 from ..topics.topic import epoch_of
-from ..topics.wire.codec import TEXT_MAX
+from ..topics.wire.shapes import TEXT_MAX
 from .config import TIMEOUT_S_MAX
 
 ITEMS_MAX: Final = 1_000_000  # in one argument: no table has as many partitions

@@ -14,7 +14,7 @@ from ..topics.settings import (
     parse_duration_s,
     parse_size,
 )
-from ..topics.wire.codec import TEXT_MAX
+from ..topics.wire.shapes import TEXT_MAX
 
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use

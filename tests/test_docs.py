@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from topicast.topics.wire import header as h
-from topicast.topics.wire.codec import SHAPES
 from topicast.topics.wire.messages.answers import Inspected, columns_of
 from topicast.topics.wire.refusal import Refusal
+from topicast.topics.wire.shapes import SHAPES
 
 if sys.version_info >= (3, 11):
     import tomllib

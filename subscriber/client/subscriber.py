@@ -36,9 +36,10 @@ from ...topics.objects.selector import (
 )
 from ...topics.objects.tables import Database, Partition, Table
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
-from ...topics.wire.codec import LIST_MAX, fitting
+from ...topics.wire.codec import fitting
 from ...topics.wire.messages.catalog import Claimed
 from ...topics.wire.messages.questions import A, MetastoreQuestion
+from ...topics.wire.shapes import LIST_MAX
 from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core

@@ -24,7 +24,6 @@ from ...topics.objects.drivers import (
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.turn import Step
-from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages.answers import (
     Inspected,
     LevelList,
@@ -46,6 +45,7 @@ from ...topics.wire.messages.questions import (
 )
 from ...topics.wire.messages.readers import DriverFacts
 from ...topics.wire.refusal import Refusal, refuse
+from ...topics.wire.shapes import TEXT_MAX
 from ..protocol.status import Stats, TopicInfo
 from ..store.view import View
 

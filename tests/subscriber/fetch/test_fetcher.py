@@ -46,11 +46,11 @@ from topicast.topics.objects.selector import (
 )
 from topicast.topics.requests import RETRY_S
 from topicast.topics.turn import Turn
-from topicast.topics.wire.codec import TEXT_MAX
 from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages.catalog import Claimed, Pull, Pulled
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.readers import Cancel
+from topicast.topics.wire.shapes import TEXT_MAX
 
 LONG = "x" * (TEXT_MAX + 1)
 PIECE, FIVE = VALUE_BYTES_MAX // 2, 5

@@ -10,7 +10,6 @@ from topicast.topics.errors import WireError
 from topicast.topics.objects.names import KEY_BYTES_MAX
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
-from topicast.topics.wire.codec import LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
 from topicast.topics.wire.messages.answers import (
     HubTopics,
     KeyCuts,
@@ -38,6 +37,7 @@ from topicast.topics.wire.messages.numbers import NUMBERS
 from topicast.topics.wire.messages.publishers import Filed
 from topicast.topics.wire.messages.readers import CatchUp, DriverFacts, Drop, Join, Joined, Position
 from topicast.topics.wire.messages.reports import Report, Reported, Sweep, Swept
+from topicast.topics.wire.shapes import LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
 
 KEY = b"a\0b\0"
 FIELDS: dict[type, list[Any]] = {

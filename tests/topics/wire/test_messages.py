@@ -7,9 +7,9 @@ from pkgutil import iter_modules
 import pytest
 
 from topicast.topics.wire import messages
-from topicast.topics.wire.codec import SHAPES
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.shapes import SHAPES
 
 MODULES = [
     import_module(f"{messages.__name__}.{one.name}") for one in iter_modules(messages.__path__)
