@@ -94,7 +94,7 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 	@failed=; for version in $(HIVES); do \
 	  echo "Hive $$version"; TOPICAST_TEST_HIVE='$(CURDIR)/.venv/hive-'$$version \
 	  $(BIN)/python -m pytest --timeout=600 tests/catalog/metastore/test_releases.py \
-	    tests/catalog/metastore/test_port.py tests/catalog/metastore/test_replaced.py \
+	    tests/catalog/metastore/test_port.py tests/catalog/metastore/test_facts.py tests/catalog/metastore/test_replaced.py \
 	    tests/integration/test_metastore_without_listener.py tests/catalog/metastore/test_reconciled.py \
 	    tests/integration/test_machine.py tests/integration/test_large_event.py $(ARGS) || failed+=" $$version"; \
 	  case $$version in 4.[12]*) echo "Hive $$version: plans are not tried, Spark has no client for it"; continue;; esac; \

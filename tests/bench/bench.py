@@ -7,6 +7,7 @@ A process of its own for each; those that it spawns find its module by the same 
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,6 +22,8 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import Running, catalogd, statestored
+from topicast.tests.hive.postgres import Postgres
+from topicast.tests.hive.releases import HOME, RealMetastore, ReleasedMetastore, home
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import Application, applications
@@ -28,6 +31,7 @@ from topicast.topics.settings import parse_addresses
 
 DB: Final = "bench"
 BUDGET: Final = "64MB"
+DERBY, POSTGRES = "derby", "postgres"
 TIMEOUT_S: Final = 240.0  # of whatever is waited for
 TIMERS: Final = """
 import time
@@ -54,7 +58,20 @@ class Bench(ExitStack):
         given = {"durable": False, "optimized": True, **how}
         return self.enter_context(EmbeddedMetastore(self.folder / "hive", **given))
 
-    def client(self, hive: EmbeddedMetastore, db: str = DB) -> HMSClient:
+    def released(self) -> RealMetastore:
+        """Run the metastore of the release, on the database, that the environment names.
+
+        TOPICAST_TEST_HIVE as in `releases`, and DATABASE=postgres; without them as ``metastore``.
+        """
+        found, named = home(), os.environ.get("DATABASE", DERBY)
+        if named not in {DERBY, POSTGRES} or (named == POSTGRES and found is None):
+            raise SystemExit(f"DATABASE is {DERBY}, or, where {HOME} names a release, {POSTGRES}")
+        if found is None:
+            return self.metastore()
+        database = self.enter_context(Postgres()) if named == POSTGRES else None
+        return self.enter_context(ReleasedMetastore(found, self.folder / "hive", database=database))
+
+    def client(self, hive: RealMetastore, db: str = DB) -> HMSClient:
         """Return a client of ``hive``, which has created ``db``."""
         client = self.enter_context(connect(hive.uri))
         client.create_database(Database(db, "", f"file:{self.folder}", {}))
@@ -84,7 +101,7 @@ class Bench(ExitStack):
         """Return a subscriber of ``hub``."""
         return self.enter_context(Subscriber(hub, budget=budget, timeout_s=TIMEOUT_S))
 
-    def daemons(self, hive: EmbeddedMetastore) -> Daemons:
+    def daemons(self, hive: RealMetastore) -> Daemons:
         """Run hub and catalogd as an installation does, at steady ports."""
         return self.enter_context(both_daemons(self.folder, hive.uri))
 

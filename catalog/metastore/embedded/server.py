@@ -175,10 +175,11 @@ class EmbeddedMetastore:
         """The location under which databases and managed tables lie."""
         return site.warehouse(self._folder)
 
-    def sql(self, statement: str) -> None:
-        """Run one statement on the database of the metastore, which must be running."""
+    def sql(self, *statements: str) -> None:
+        """Run statements on the database of the metastore, which must be running."""
         assert self._server is not None
-        self._server.sql(statement)
+        for one in statements:
+            self._server.sql(one)
 
     @property
     def pid(self) -> int | None:
