@@ -65,6 +65,7 @@ class InFlightRead:
     effect: Read
     needs: dict[TableId, Need]
     chunk_of: ChunkedLoad | Comparison | None = None
+    together: bool = True  # its tables are published at once, as events may connect them
     done: ReadDone | None = None
     confirmed_by: int = 0  # it is published once this poll is answered
     overtaken: dict[TableId, bool] = field(default_factory=dict)
@@ -83,6 +84,23 @@ class InFlightRead:
             return  # a chunk: its load knows what is dirty
         if names is None or need.whole or any(name in need.names for name in names):
             self.overtaken[table] = names is None or self.overtaken.get(table, False)
+
+    def take_overtaken(self) -> dict[TableId, Need]:
+        """Remove and return the needs that are to be read again, as events overtook the read.
+
+        Of a read whose tables are published together these are all, if an event overtook any. What
+        only events of partitions have overtaken is published after TOGETHER_TRIES_MAX reads.
+        """
+        if not self.overtaken:
+            return {}
+        again = tuple(self.needs if self.together else self.overtaken)
+        for table in again:
+            self.needs[table].overtaken += 1
+        often = {one for one in again if self.needs[one].overtaken > TOGETHER_TRIES_MAX}
+        if often and self.together:
+            often.update(again)
+        again = tuple(one for one in again if one not in often or self.overtaken.get(one))
+        return {table: self.needs.pop(table) for table in again}
 
 
 class Loader:
@@ -438,7 +456,7 @@ class Loader:
                     results += (self._note_unreadable((db, table), fact.error),)
                 need.widen(Extent.APART)  # perhaps one of its partitions is what cannot be read
                 self._events.add((db, table), need)
-        self._read_again(read, tuple(read.needs))
+        self._read_again(read.needs)
         return results
 
     def on_poll_done(self, poll: int) -> tuple[Result, ...]:
@@ -600,10 +618,13 @@ class Loader:
                 if not (need.load or self._wanted(table)):  # whether it exists: nothing is held
                     need.extent = Extent.STRUCT
             if needs:
-                self._begin(needs, few=few)
+                self._begin(needs, few=few, together=False)
 
-    def _begin(self, needs: dict[TableId, Need], *, few: bool) -> None:
-        """Read ``needs`` in one read; if they are not ``few``, without their partitions."""
+    def _begin(self, needs: dict[TableId, Need], *, few: bool, together: bool = True) -> None:
+        """Read ``needs`` in one read; if they are not ``few``, without their partitions.
+
+        ``together``: what is read is published at once.
+        """
         requests = []
         for (db, name), need in needs.items():
             if self._dirty.pop((db, name), None) is None:
@@ -616,15 +637,17 @@ class Loader:
                 )
         databases = tuple(db for db, name in needs if not name)
         effect = Read(read=self._next_read, databases=databases, requests=tuple(requests))
-        self._send(effect, needs, None)
+        self._send(effect, needs, None, together=together)
 
     def _send(
         self,
         effect: Read,
         needs: dict[TableId, Need],
         chunk_of: ChunkedLoad | Comparison | None,
+        *,
+        together: bool = True,
     ) -> None:
-        self._in_flight[effect.read] = InFlightRead(effect, needs, chunk_of)
+        self._in_flight[effect.read] = InFlightRead(effect, needs, chunk_of, together)
         self._next_read += 1
         self._turn.add(effect)
         self._began(effect)
@@ -640,12 +663,7 @@ class Loader:
         if isinstance(read.chunk_of, ChunkedLoad):
             return self._publish_chunk(read, read.chunk_of)
         assert read.done is not None
-        for need in read.needs.values():
-            need.overtaken += bool(read.overtaken)
-        if read.overtaken and max(n.overtaken for n in read.needs.values()) <= TOGETHER_TRIES_MAX:
-            self._read_again(read, tuple(read.needs))
-            return ()
-        self._read_again(read, tuple(table for table, itself in read.overtaken.items() if itself))
+        self._read_again(read.take_overtaken())
         if not read.needs:
             return ()
         for table, need in read.needs.items():
@@ -657,9 +675,8 @@ class Loader:
         tables = {t: read.done.tables.get(t, TableRead()) for t in read.needs if t[1]}
         return (PublishTables(databases=databases, tables=tables, needs=read.needs),)
 
-    def _read_again(self, read: InFlightRead, tables: tuple[TableId, ...]) -> None:
-        for table in tables:
-            need = read.needs.pop(table)
+    def _read_again(self, needs: Mapping[TableId, Need]) -> None:
+        for table, need in needs.items():
             self._events.remove(table, need)
             self._need(table, need)
 

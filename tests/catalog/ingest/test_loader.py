@@ -322,6 +322,23 @@ def test_event_of_a_table_that_is_being_read_waits_for_that_read(of_t: World) ->
     assert wanted(of_t.read()) == chunk_of("b")
 
 
+def test_event_that_overtakes_a_read_of_the_backlog_repeats_its_table_alone() -> None:
+    """Given tables that are read again after lost events, then no event connects them."""
+    world = World(T, U, V)
+    world.loader.resync([T, U, V], seq=1)
+    assert tables_of(world.read_and_poll(changed(U))) == ["t", "v"]
+    assert [want.table for want in world.read().requests] == ["u"]
+
+
+def test_table_of_the_backlog_whose_partitions_change_all_the_time_is_published() -> None:
+    world = World(T, U)
+    world.loader.resync([T, U], seq=1)
+    assert tables_of(world.read_and_poll(partitions(U, "a"))) == ["t"]
+    for _ in range(TOGETHER_TRIES_MAX - 1):
+        assert tables_of(world.read_and_poll(partitions(U, "a"))) == []
+    assert tables_of(world.read_and_poll(partitions(U, "a"))) == ["u"]
+
+
 def test_tables_of_one_read_are_published_together_until_one_is_overtaken_too_often() -> None:
     """Given a rename beside a table that never rests, then the rename is not held up for ever."""
     world = World(T, U)
