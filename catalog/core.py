@@ -177,7 +177,7 @@ class Catalog:
             clock=turn,
             settings=settings.unload,
             memory=memory,
-            pending=self.loader.pending,
+            pending=lambda table: self.loader.pending(table) or self.dispatcher.awaits(table),
         )
         self.in_place = InPlace(self.tables, pending=self.loader.pending)
         self.event_history = EventHistory(turn)

@@ -6,7 +6,7 @@
 
 A stub says what exists and what changes: events raise its version, and read nothing. Subscribers
 report once a minute what they answered from memory. After a restart all tables count as just used.
-Invariant: what is unloaded was held as a whole, and nothing of it is being read.
+Invariant: what is unloaded was held whole, nothing of it is being read, and no pull waits for it.
 """
 
 from collections import OrderedDict
@@ -51,7 +51,7 @@ class Unloading:
         memory: MemoryLimit | None,
         pending: Callable[[TableId], bool],
     ) -> None:
-        """``pending``: whether something of a table is being read."""
+        """``pending``: whether something of a table is being read, or a pull waits for it."""
         self.unloaded = 0  # tables, since the start
         self._tables = tables
         self._clock = clock

@@ -280,6 +280,10 @@ class Dispatcher:
         """Answer a request with what was read from the store."""
         self._replies.add(fact.peer, fact.answer)
 
+    def awaits(self, table: TableId) -> bool:
+        """Return whether a pull waits for ``table``."""
+        return self._pull_server.awaits(table)
+
     def on_unreadable(self, table: TableId, error: str) -> None:
         """Refuse the requests that wait for a table that cannot be read."""
         self._admin.on_unreadable(table, error)

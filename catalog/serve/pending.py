@@ -112,6 +112,10 @@ class PendingRequests(Generic[KeyT, ValueT]):
         """Return whether a request waits for ``key``."""
         return key in self._by_key
 
+    def waiting(self, key: KeyT) -> tuple[Pending[KeyT, ValueT], ...]:
+        """Return the requests that wait for ``key``."""
+        return tuple(self._by_key.get(key, {}).values())
+
     def take(
         self, key: KeyT, test: Callable[[ValueT], bool] = lambda _value: True
     ) -> tuple[Pending[KeyT, ValueT], ...]:
@@ -307,6 +311,20 @@ class TableWaits:
         if table not in self._loading:
             self._to_load.put(peer, pull.request, table)
         return True
+
+    def awaits(self, table: TableId) -> bool:
+        """Return whether a pull waits for ``table``."""
+        return self._pulls.is_awaited(table)
+
+    def load_again(self, pending: Callable[[TableId], bool]) -> None:
+        """Let ``next_load`` return tables anew whose load has ended, and left pulls waiting.
+
+        ``pending``: whether something of a table is being read. Cost: O(LOADS_MAX).
+        """
+        for table in [table for table in self._loading if not pending(table)]:
+            del self._loading[table]
+            for one in self._pulls.waiting(table):
+                self._to_load.put(one.peer, one.request, table)
 
     def next_load(self) -> TableId | None:
         """Return the table to load next, of the client whose turn it is; None if none now."""

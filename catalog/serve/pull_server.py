@@ -139,6 +139,10 @@ class PullServer:
         self._queue.remove_peer(peer)
         self._arrivals.remove_peer(peer)
 
+    def awaits(self, table: TableId) -> bool:
+        """Return whether a pull waits for ``table``."""
+        return self._waits.awaits(table)
+
     def on_unreadable(self, table: TableId, error: str) -> None:
         """Refuse the pulls that wait for a table that cannot be read."""
         for one in self._waits.take(table):
@@ -231,6 +235,7 @@ class PullServer:
 
     def _load_some(self) -> None:
         """Request loads for the pulls that wait, one client after the other."""
+        self._waits.load_again(self._loader.pending)
         while (table := self._waits.next_load()) is not None:
             self._loader.load(table, urgent=True)
             self._requested = True

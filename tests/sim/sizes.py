@@ -22,7 +22,7 @@ from topicast.tests.sim import checkers
 from topicast.topics.objects.encoding.values import PartitionKind
 from topicast.topics.objects.tables import read_table
 from topicast.topics.streams import bulk, replica_set
-from topicast.topics.wire import codec
+from topicast.topics.wire import codec, shapes
 
 LARGE_FROM_BYTES = 110
 
@@ -52,7 +52,8 @@ SIZES = (
 # In some runs half of the tables and some blocks have values that are large, in pieces of 40 bytes.
 LARGE = (
     (codec, "VALUE_BYTES_MAX", LARGE_FROM_BYTES),
-    (codec, "PIECE_BYTES_MAX", 40),
+    (shapes, "VALUE_BYTES_MAX", LARGE_FROM_BYTES),
+    (shapes, "PIECE_BYTES_MAX", 40),
     (pull_server, "PIECE_BYTES_MAX", 40),
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.

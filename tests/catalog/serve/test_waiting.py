@@ -156,6 +156,22 @@ def test_table_is_loaded_once_however_many_pulls_wait_for_it(turn: Turn[object])
     assert loads(machine) == ["t"], "it may have been unloaded again"
 
 
+def test_table_whose_load_has_ended_is_loaded_again_for_the_pulls_that_still_wait(
+    turn: Turn[object],
+) -> None:
+    machine = TableWaits(turn)
+    for table in ("read", "unloaded"):
+        machine.add(b"a", pull(1 if table == "read" else 2, table))
+        machine.add(b"b", pull(1 if table == "read" else 2, table))
+    assert loads(machine) == ["read", "unloaded"]
+    machine.load_again(lambda _table: True)
+    assert loads(machine) == []
+    machine.load_again(lambda table: table == ("d", "read"))
+    machine.check()
+    assert loads(machine) == ["unloaded"]
+    machine.check()
+
+
 def test_peers_take_turns_in_what_is_loaded(turn: Turn[object]) -> None:
     """P-PULL-13."""
     machine = TableWaits(turn)
