@@ -2,28 +2,33 @@
 
 import random
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from topicast.catalog.model.commit import Commit
-from topicast.catalog.model.versions import Transaction
-from topicast.catalog.storage.store import Store
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.stores import NEW, names_of
+from topicast.tests.bench.stores import Write, names_of, opened
+from topicast.tests.bench.stores import write as write_all
 from topicast.tests.cli.processes import Running, catalogd, statestored
-from topicast.tests.subscriber.structs import table_struct
-from topicast.topics.objects.encoding.values import ABSENT, TableValue, encode_table_value
-from topicast.topics.objects.names import table_key
-from topicast.topics.topic import NAMESPACE, NUM_TOPICS_DEFAULT, Entry, table_topic
+from topicast.tests.subscriber.structs import database_struct, table_struct
+from topicast.tests.waiting import until
+from topicast.topics.objects.encoding.values import (
+    ABSENT,
+    TableValue,
+    encode_database_value,
+    encode_table_value,
+)
+from topicast.topics.objects.names import database_key, table_key
+from topicast.topics.topic import NAMESPACE, NUM_TOPICS_DEFAULT, table_topic
 
 NOBODY = "thrift://127.0.0.1:9"  # the discard port, on which no metastore listens
-NOW_US = 1_700_000_000_000_000
 TABLES = 3000
 COLUMNS = 1000  # of each table: 90 KB that no packer makes smaller
+DATABASES = 2500  # with comments of 20 KB once packed: the namespace, which never leaves memory
+LIMIT_MB = 80  # of a hub that takes half of it with nothing in it
 READ = 100  # tables that a reader asks for
 NAMES = tuple(f"table{number:05d}" for number in range(TABLES))
 
@@ -39,8 +44,6 @@ class Taken:
 def fill(folder: Path) -> None:
     """Write a store of wide tables, as catalogd would have written it."""
     rng = random.Random(5)
-    store = Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=1)
-    versions = store.versions
     commits = [(NAMESPACE, list(names_of("db", NAMES, version=1)))]
     for name in NAMES:
         columns = tuple(f"{rng.getrandbits(256):064x}" for _ in range(COLUMNS))
@@ -48,19 +51,13 @@ def fill(folder: Path) -> None:
         value = TableValue(incarnation=1, partitions=ABSENT, thrift=thrift, templates=())
         row = (table_key("db", name), encode_table_value(value))
         commits.append((table_topic("db", name, NUM_TOPICS_DEFAULT), [row]))
-    for topic, rows in commits:
-        version = versions[topic] = versions[topic] + 1
-        entries = tuple(Entry(key, version, version, version, len(v), v) for key, v in rows)
-        one = Transaction(
-            topic=topic,
-            from_version=version - 1,
-            to_version=version,
-            entries=entries,
-            source=0,
-            at_us=NOW_US,
-        )
-        store.commit(Commit(transactions=(one,), window=NEW))
-    store.close()
+    write(folder, commits)
+
+
+def write(folder: Path, writes: Iterable[Write]) -> None:
+    """Write a store in which these are transactions."""
+    with closing(opened(folder)) as store:
+        write_all(store, writes)
 
 
 def most_mb(daemon: Running) -> int:
@@ -127,3 +124,21 @@ def test_daemons_at_half_the_memory_that_their_catalog_needs_serve_it(
         ):
             assert metric(daemon, f"topicast_{name}_memory_limit_bytes") == of << 20
             assert metric(daemon, f"topicast_{name}_cold_bytes") > 0
+
+
+def test_hub_that_grows_past_its_limit_by_the_namespace_alone_says_so_and_serves(
+    tmp_path: Path,
+) -> None:
+    rng = random.Random(5)
+    comments = [f"{rng.getrandbits(160_000):040x}" for _ in range(DATABASES)]
+    rows = [
+        (database_key(f"db{number}"), encode_database_value(database_struct(f"db{number}", about)))
+        for number, about in enumerate(comments)
+    ]
+    write(tmp_path / "state", ((NAMESPACE, [row]) for row in rows))
+    with serving(tmp_path, hub=(f"--mem_limit={LIMIT_MB}MB",)) as (hub, _):
+        until(lambda: "MB are taken" in hub.page("/healthz"), timeout_s=10, what="memory_short")
+        said = hub.page("/healthz")
+        assert f"more than --mem_limit={LIMIT_MB}MB" in said
+        with Subscriber(hub.ready["address"], budget="256MB", timeout_s=60) as catalog:
+            assert catalog.database(f"db{DATABASES - 1}").name == f"db{DATABASES - 1}"

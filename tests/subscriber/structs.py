@@ -49,6 +49,6 @@ def partition_struct(db: str, table: str, name: str, parameters: Mapping[str, st
     return head + _map(7, parameters) + b"\0"
 
 
-def database_struct(db: str) -> bytes:
+def database_struct(db: str, about: str = "about") -> bytes:
     """Return the Thrift bytes of a database."""
-    return _string(1, db) + _string(2, "about") + _string(3, f"file:/w/{db}") + b"\0"
+    return _string(1, db) + _string(2, about) + _string(3, f"file:/w/{db}") + b"\0"
