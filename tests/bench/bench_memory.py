@@ -4,9 +4,10 @@ restart   exec of catalogd to its first line, over a store that has everything
 seed      from there until a hub that had nothing has everything
 quarter   both, with ``--mem_limit`` at a quarter of what each took: the most that they take then
 pulls     200 tables with their partitions, by a reader that holds none, beside those without limit
+changes   1,000 tables are reported as written, by the paths of their files: the most memory then
 
-The metastore is away: nothing changes. ``*_cpu_s``: of the process alone, which other work on the
-machine does not change. Run: make bench ARGS=tests/bench/bench_memory.py
+The metastore is away: nothing else changes. ``*_cpu_s``: of the process alone, which other work on
+the machine does not change. Run: make bench ARGS=tests/bench/bench_memory.py
 """
 
 import os
@@ -27,6 +28,7 @@ NOBODY = "thrift://127.0.0.1:9"  # the discard port, on which no metastore liste
 TABLES = 100_000
 PARTITIONS = 10_000_000
 PULLED = 200
+WRITTEN = 1000
 RESTART_S_MAX = 3.0
 SEEDED_S_MAX = 6.0
 SHARE = 0.25
@@ -47,6 +49,8 @@ class Measured:
     hub_mb: int
     hub_most_mb: int
     pulls_ms: tuple[float, ...]
+    writes_s: float
+    written_most_mb: int
 
 
 def memory_mb(daemon: Running, name: str) -> int:
@@ -75,6 +79,19 @@ def pull_some(hub: Running) -> tuple[float, ...]:
     return tuple(times)
 
 
+def write_some(hub: Running) -> float:
+    """Report writes to the files of some tables; return the seconds until all are acknowledged."""
+    rng = random.Random(11)
+    with Subscriber(hub.ready["address"], budget="128MB", timeout_s=TIMEOUT_S) as catalog:
+        begin = perf_counter()
+        for number in rng.sample(range(TABLES), WRITTEN):
+            db, name = table_of(number, TABLES)
+            catalog.report_write(f"file:/w/{db}/{name}/part-0")
+        assert catalog.flush(TIMEOUT_S)
+        assert catalog.stats().writes_acknowledged == WRITTEN
+        return perf_counter() - begin
+
+
 def measure(folder: Path, *, hub: Sequence[str] = (), catalog: Sequence[str] = ()) -> Measured:
     """Start both daemons, wait until the hub has everything, and read some of it."""
     with statestored(folder, *hub) as first:
@@ -84,16 +101,21 @@ def measure(folder: Path, *, hub: Sequence[str] = (), catalog: Sequence[str] = (
             first.becomes_ready()
             seeded_s, hub_cpu_s = perf_counter() - begin - restart_s, cpu_s(first) - before_s
             pulls_ms = pull_some(first)
+            before = {
+                "catalogd_mb": memory_mb(second, "VmRSS"),
+                "catalogd_most_mb": memory_mb(second, "VmHWM"),
+                "hub_mb": memory_mb(first, "VmRSS"),
+                "hub_most_mb": memory_mb(first, "VmHWM"),
+            }
             found = Measured(
                 restart_s=restart_s,
                 restart_cpu_s=restart_cpu_s,
                 seeded_s=seeded_s,
                 hub_cpu_s=hub_cpu_s,
-                catalogd_mb=memory_mb(second, "VmRSS"),
-                catalogd_most_mb=memory_mb(second, "VmHWM"),
-                hub_mb=memory_mb(first, "VmRSS"),
-                hub_most_mb=memory_mb(first, "VmHWM"),
                 pulls_ms=pulls_ms,
+                writes_s=write_some(first),
+                written_most_mb=memory_mb(second, "VmHWM"),
+                **before,
             )
             second.end(signal.SIGKILL)
     return found
@@ -147,6 +169,14 @@ def main() -> None:
             p50_ms=ours,
             p99_ms=quantile(quarter.pulls_ms, 0.99),
             its_p99_ms=quantile(whole.pulls_ms, 0.99),
+        )
+        say(
+            "changes",
+            at_most(quarter.written_most_mb, catalogd_mb),
+            writes=WRITTEN,
+            writes_s=quarter.writes_s,
+            its_writes_s=whole.writes_s,
+            its_mb=whole.written_most_mb,
         )
 
 
