@@ -124,6 +124,7 @@ def _catalog(
         topics,
         starts=store.starts,
         window=_window(store),
+        folders=store,
         settings=settings,
         mode_state=_mode_state(store),
         writes=store.load_writes(),

@@ -53,6 +53,7 @@ from .ingest.loads.needs import NEVER
 from .ingest.loads.results import CompleteLoad, PublishTables, Result
 from .ingest.loads.sync_rules import SyncRules
 from .ingest.writes.aliases import Aliases
+from .ingest.writes.locations import Locations
 from .ingest.writes.reports import Reports
 from .introspection import CatalogIntrospection
 from .metastore.port import (
@@ -68,6 +69,7 @@ from .metastore.port import (
 )
 from .model.commit import Commit
 from .model.decoded import created_at, forget_decoded
+from .model.folders import StoredFolders
 from .model.lineage import Epochs, StartRecord
 from .model.modes import MODE_STATE_DEFAULT, ModeState
 from .model.namespace import Namespace
@@ -117,6 +119,7 @@ class Catalog:
         *,
         starts: tuple[StartRecord, ...],
         window: EventWindow | None,
+        folders: StoredFolders,
         settings: CatalogSettings,
         mode_state: ModeState = MODE_STATE_DEFAULT,
         writes: Iterable[WriteRow] = (),
@@ -131,6 +134,7 @@ class Catalog:
             topics: As loaded, in the order of ``topic_ids``.
             starts: Of the running epoch; the last is the running start.
             window: The events that the store covers; None: nothing was ever stored.
+            folders: Where the data of tables lies, as it is stored.
             settings: The operator's.
             mode_state: The mode, as it is stored, and the backfill that it still requires.
             writes: The writes that drivers reported, as they are stored.
@@ -256,8 +260,11 @@ class Catalog:
             background=self.background,
             follows=settings.follows,
         )
-        self.reports = Reports(self.namespace, self.tables, topics, clock=turn, known=writes)
-        self.aliases = Aliases(self.tables, self.reports.locations)
+        self.locations = Locations(self.version_log, folders)
+        self.reports = Reports(
+            self.namespace, self.tables, self.locations, clock=turn, known=writes
+        )
+        self._aliases = Aliases(self.tables, self.locations)
         self.report_acks = ReportAcks(
             self.reports, replies, clock=turn, metastore=settings.metastore
         )
@@ -416,7 +423,7 @@ class Catalog:
                 position=self.position,
             )
         self._publish(self.loader.next_slice())
-        self.aliases.step(seq=self.poller.seq)
+        self._aliases.step()
         self._order_reads()
         if self.listing.serving:
             self.backfill.restamp()
@@ -442,7 +449,7 @@ class Catalog:
 
     def deadline(self, now: float) -> float:
         """Return when ``flush`` may have something to do without a new fact."""
-        if self.dispatcher.ready or self.background.ready or self.aliases.oldest < NEVER:
+        if self.dispatcher.ready or self.background.ready:
             return now
         times = [self.poller.deadline, self.listing.deadline, self.loader.deadline()]
         times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
@@ -467,6 +474,7 @@ class Catalog:
         """Assert every invariant."""
         self.version_log.check()
         self.namespace.check()
+        self.locations.check()
         self.backfill.check()
         self.admin.check()
         self.reports.check()
@@ -533,6 +541,7 @@ class Catalog:
 
     def _commit(self) -> None:
         """Make everything durable that is not, and publish it."""
+        folders = self.locations.take()
         transactions, mode_state = self.version_log.take(), self.backfill.take()
         orders, (writes, finished) = self.admin.given(), self.reports.take()
         leases, sweeps = self._leases.changed(), self._sweeps.take()
@@ -552,6 +561,7 @@ class Catalog:
             finished=finished,
             leases=leases,
             sweeps=sweeps,
+            folders=folders,
         )
         self.turn.add(commit)
         if transactions:
@@ -572,7 +582,7 @@ class Catalog:
             known = scope.table and self.namespace.find(scope) is not None
             if not (known and self.listing.lifecycle is Lifecycle.RELISTING):
                 return 0
-        return min(self.loader.oldest_unpublished(scope), self.aliases.oldest)
+        return self.loader.oldest_unpublished(scope)
 
     def _is_unpublished(self) -> bool:
         """Return whether something that events have changed is to be read or published."""

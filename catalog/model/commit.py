@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from .folders import FolderChanges
 from .modes import ModeState
 from .versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteId, WriteRow
 from .window_state import WindowState
@@ -20,6 +21,7 @@ class Commit:
         finished: The writes to delete then.
         leases: Take the place of all that are stored; None: they stay.
         sweeps: What was found of files.
+        folders: Where the data of what the transactions write lies; None: where it lay.
     """
 
     window: WindowState | None
@@ -30,6 +32,7 @@ class Commit:
     finished: tuple[WriteId, ...] = ()
     leases: tuple[LeaseRow, ...] | None = None
     sweeps: tuple[SweepRow, ...] = ()
+    folders: FolderChanges | None = None
 
     @property
     def touched(self) -> tuple[int, ...]:

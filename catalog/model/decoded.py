@@ -15,7 +15,7 @@ from ...topics.objects.encoding.values import (
     decode_table_value,
     document_bytes,
 )
-from ...topics.objects.tables import Table, read_table
+from ...topics.objects.tables import Table, read_data_location, read_table
 
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
@@ -28,6 +28,12 @@ _cached_value = lru_cache(maxsize=4096)(decode_table_value)
 def read_struct(thrift: bytes) -> Table:
     """Return the table in ``thrift``; a small struct is decoded once, and then remembered."""
     return _cached_table(thrift) if len(thrift) <= CACHED_BYTES_MAX else read_table(thrift, 0)
+
+
+def data_location(thrift: bytes) -> str:
+    """Return where the data of the table in ``thrift`` lies."""
+    small = len(thrift) <= CACHED_BYTES_MAX
+    return _cached_table(thrift).data_location if small else read_data_location(thrift)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ Invariant: a topic's version grows by one with each transaction; what is pending
 store does not have. Nothing of it leaves the process before the commit returned.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...topics.objects.changes import ChangeKind
@@ -186,6 +186,11 @@ class VersionLog:
                 changes=tuple(one.changes),
             )
         )
+
+    @property
+    def pending(self) -> Sequence[Transaction]:
+        """What is to be committed, in the order in which it was written."""
+        return self._pending
 
     def take(self) -> tuple[Transaction, ...]:
         """Remove and return what is to be committed."""

@@ -182,7 +182,7 @@ class Dispatcher:
     @property
     def ready(self) -> bool:
         """Whether a turn has something to send."""
-        return self._pull_server.ready or self._admin.ready or self._report_acks.ready
+        return self._pull_server.ready or self._admin.ready
 
     def check(self) -> None:
         """Assert every invariant."""

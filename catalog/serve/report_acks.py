@@ -1,7 +1,7 @@
 """ReportAcks: the reports of writes that are not acknowledged yet.
 
     report ──every object known──▶ applied ──commit──▶ Reported
-       └─not──▶ waits for a poll that began later, and for the locations ──▶ applied
+       └─not──▶ waits for a poll that began later ──▶ applied
 
 A driver that reports too much is refused for a while; no other driver is.
 """
@@ -69,11 +69,6 @@ class ReportAcks:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._ready)
 
-    @property
-    def ready(self) -> bool:
-        """Whether a turn has something to do without a new fact."""
-        return bool(self._ready)
-
     def on_report(
         self, peer: bytes, report: Report, *, policy: Policy | None = None, polls_begun: int | None
     ) -> None:
@@ -120,24 +115,13 @@ class ReportAcks:
         published = self._waiting.take_published(lambda _scope: unresolved, polled=polled)
         for waited in (*published, *self._waiting.expire()):
             self._ready[waited.peer, waited.request] = waited.value
-        of_paths = {
-            request: one
-            for request, one in self._ready.items()
-            if self._reports.names_path(one.report)
-        }
-        deadline = self._reports.deadline
-        lapses = deadline is not None and self._clock.now >= deadline
-        current = not (of_paths or lapses) or self._reports.find_locations()
-        ready, self._ready = self._ready, {} if current else of_paths
+        ready, self._ready = self._ready, {}
         for (peer, request), one in ready.items():
-            if (peer, request) in self._ready:
-                continue
             outcomes = self._reports.apply(one.report, policy=one.policy)
             epoch, start = position
             reported = Reported(request=request, epoch=epoch, start=start, outcomes=outcomes)
             self._replies.add(peer, reported)
-        if current:
-            self._reports.lapse()
+        self._reports.lapse()
 
     def _allows(self, report: Report) -> bool:
         now = self._clock.now

@@ -8,6 +8,7 @@ changes  history; a row's id is the byte offset of its end, so that a range of i
 writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
 leases   who holds the lease of a table, see serve/leases
 sweeps, files   what sweeps have found of the files of tables, see storage/file_facts
+folders  where the data of tables lies, see storage/folders
 images   what entries were before, see storage/history
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ...topics.errors import StoreError, StoreFull
-from . import file_facts, history
+from . import file_facts, folders, history
 
 FILE_NAME: Final = "catalog.sqlite3"
 SCHEMA: Final = 1
@@ -101,7 +102,10 @@ TABLES: Final = (
         lease_s INTEGER NOT NULL,
         PRIMARY KEY (db, name)) WITHOUT ROWID""",
     *file_facts.SCHEMA,
+    *folders.SCHEMA,
 )
+NAMED: Final = "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"  # what TABLES make
+_OTHER_RELEASE = "run that release, or name an empty folder (--state_dir): all is read again"
 _BROKEN = (
     "is damaged",
     "put back a copy, or move the file away: all is read again from the metastore, as a new epoch",
@@ -207,8 +211,10 @@ def _check(db: sqlite3.Connection, path: Path, *, num_topics: int) -> None:
     schema = _pragma(db, "user_version")
     if schema != SCHEMA:
         problem = f"was written by another release (schema {schema}, {SCHEMA} understood here)"
-        remedy = "run that release, or name an empty folder (--state_dir): all is read again"
-        raise StoreError(str(path), problem, remedy)
+        raise StoreError(str(path), problem, _OTHER_RELEASE)
+    if len(db.execute(NAMED).fetchall()) != len(TABLES):
+        problem = "was written by another release (it has other tables)"
+        raise StoreError(str(path), problem, _OTHER_RELEASE)
     theirs = int(db.execute("SELECT num_topics FROM state").fetchone()[0])
     if theirs != num_topics:
         problem = f"was made with --num_topics={theirs}, and --num_topics={num_topics} is given"

@@ -19,11 +19,12 @@ from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages.data import SOURCE_ORDERS
 from ..model.commit import Commit
+from ..model.folders import FolderRow
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.modes import pack_mode_state
 from ..model.versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteRow
 from ..model.window_state import pack_state
-from . import file_facts, history
+from . import file_facts, folders, history
 from .database import FILE_NAME, connect, explained, transaction
 from .lock import FolderLock
 
@@ -204,7 +205,7 @@ class Store:
         state = (last_event_id, pack_state(commit.window), mode_state)
         changed = state != (self.last_event_id, self.window, self.mode_state)
         rows = transactions, commit.orders, commit.writes, commit.finished, commit.sweeps
-        if not (changed or any(rows)) and leases is None:
+        if not (changed or any(rows) or commit.folders) and leases is None:
             return
         ends = self._check_order(transactions)
         changes = self._change_rows(transactions, commit.orders, last_event_id)
@@ -213,6 +214,8 @@ class Store:
             for one in transactions:
                 images_end = history.record(self._db, one, images_end)
                 self._write(one)
+            if commit.folders is not None:
+                folders.write(self._db, commit.folders)
             if images_end > self._images_end:
                 history.trim(
                     self._db,
@@ -255,6 +258,21 @@ class Store:
         """Yield as of which revision the files of each table are known, without the facts."""
         with explained(self.path):
             yield from file_facts.load(self._db)
+
+    def folders_at(self, locations: Sequence[str]) -> list[FolderRow]:
+        """Return the folders of tables at any of ``locations``."""
+        with explained(self.path):
+            return folders.at(self._db, locations)
+
+    def folders_in(self, location: str) -> Iterator[FolderRow]:
+        """Yield the folders of tables below ``location``; commit nothing meanwhile."""
+        with explained(self.path):
+            yield from folders.below(self._db, location)
+
+    def folders_of(self, first: bytes, end: bytes) -> list[FolderRow]:
+        """Return the folders of the keys from ``first`` on, and before ``end``."""
+        with explained(self.path):
+            return folders.of(self._db, first, end)
 
     def floor_due(self, topic: int, now_us: int) -> int:
         """Return a floor below which ``topic`` has tombstones that are too old or too many; or 0.
@@ -307,6 +325,7 @@ class Store:
         with explained(self.path), transaction(self._db):
             self._db.execute(DELETE_ALL_BUT, (NAMESPACE, rules_key(), pause_key()))
             self._db.execute("DELETE FROM tombstones")
+            self._db.execute("DELETE FROM folders")
             self._db.executemany(RAISE_FLOOR, floors.items())
             history.begin_here(self._db)
             self._db.execute("UPDATE state SET last_event_id = NULL, window = ?", (b"",))

@@ -32,6 +32,7 @@ from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.cli.processes import Running
 from topicast.tests.cluster.shop import Shop, followed
+from topicast.tests.cluster.store import SimFolders
 from topicast.tests.keys import client_for, user_keys
 from topicast.topics.keys.folder import CATALOGD
 from topicast.topics.link import Link, ReceivedFrame
@@ -125,6 +126,7 @@ class BenchCatalogd:
             catalog.topics,
             starts=starts,
             window=EventWindow(followed(self._metastore), now=time.monotonic()),
+            folders=SimFolders(),
             settings=SETTINGS,
         )
 

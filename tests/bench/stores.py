@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.folders import Folder, FolderChanges
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import Store
@@ -46,6 +47,7 @@ def fill_store(
     """
     with closing(opened(folder)) as store:
         write(store, _writes(tables, partitioned, partitions), window)
+        store.commit(Commit(transactions=(), window=window, folders=_folders(tables)))
 
 
 def opened(folder: Path) -> Store:
@@ -79,6 +81,13 @@ def table_of(number: int, tables: int) -> tuple[str, str]:
     return f"db{number % databases:03d}", f"table{number:06d}"
 
 
+def _folders(tables: int) -> FolderChanges:
+    """Return where the data of each table lies."""
+    found = (table_of(number, tables) for number in range(tables))
+    rows = {table_key(*one): (Folder(f"file:///w/{one[0]}/{one[1]}", ""),) for one in found}
+    return FolderChanges(ended=(), rows=rows)
+
+
 def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[Write]:
     """Yield the transactions: topic and rows."""
     databases = min(tables, DATABASES_MAX)
@@ -89,11 +98,18 @@ def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[Write]:
     for number in range(tables):
         db, name = table_of(number, tables)
         topic = table_topic(db, name, NUM_TOPICS_DEFAULT)
-        content = (blocks, templates) if number < partitioned else ((), ())
+        own = f"file:/w/{db}/{name}".encode()  # where its struct says that it lies
+        based = tuple(one.replace(_string(LOCATION.encode()), _string(own)) for one in templates)
+        content = (blocks, based) if number < partitioned else ((), ())
         first, *rows = table_rows(db, name, *content, incarnation=number % databases + 1)
         yield topic, [first]
         for begin in range(0, len(rows), PIECE_BLOCKS):
             yield topic, rows[begin : begin + PIECE_BLOCKS]
+
+
+def _string(raw: bytes) -> bytes:
+    """Return a string as Thrift writes it."""
+    return len(raw).to_bytes(4, "big") + raw
 
 
 def table_rows(

@@ -29,7 +29,7 @@ from topicast.topics.keys.clients import ClientRole, Clients
 from topicast.topics.link import Handshake, Link, ReceivedFrame
 from topicast.topics.link.curve import derived_pair
 from topicast.topics.objects.names import database_key, table_key
-from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
+from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone, stub
 from topicast.topics.verdict import Serving
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.answers import Inspected
@@ -84,6 +84,7 @@ class Shell:
             topics,
             starts=self.store.starts,
             window=window,
+            folders=self.store,
             settings=CatalogSettings(),
             finding=finding,
         )
@@ -131,7 +132,7 @@ def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(
     found = shell()
     found.turn()
     with found.core.version_log.transaction(0, source=SOURCE_LOAD) as written:
-        written.add([value(b"d\0t\0", written.version)])
+        written.add([stub(value(b"d\0t\0", written.version))])
     found.turn(Floors(floors={0: 0}))
 
     def fails(timeout_s: float) -> list[ReceivedFrame]:

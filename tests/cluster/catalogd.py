@@ -118,6 +118,7 @@ class CatalogProcess:
             topics,
             starts=self.store.starts,
             window=EventWindow(place, now=world.now) if place else None,
+            folders=self.store.folders,
             settings=self.settings,
             mode_state=mode_state,
             writes=tuple(self.store.writes.values()),
@@ -178,6 +179,8 @@ class CatalogProcess:
             for see in self.performing:
                 see(effect)
             self._perform(effect)
+        if catalog is not self.catalog:
+            return  # its store has another epoch, of which it knows nothing
         world.hold(catalog.memory)
         world.check(catalog)
 

@@ -1,9 +1,10 @@
 """A store in memory: what catalogd keeps over its crashes; an old copy of it may come back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.folders import Folder, FolderChanges, FolderRow, group_end
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.modes import MODE_STATE_DEFAULT, ModeState
 from topicast.catalog.model.versions import LeaseRow, SweepRow, WriteId, WriteRow
@@ -14,6 +15,46 @@ from topicast.topics.objects.names import TableId, pause_key, rules_key
 from topicast.topics.topic import NAMESPACE, Entry, Topic, topic_ids
 
 NUM_TOPICS = 2
+
+
+class SimFolders:
+    """The folders of tables, in memory."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, tuple[Folder, ...]] = {}  # by key; replaced as a whole
+
+    def copy(self) -> "SimFolders":
+        """Return one that has the same."""
+        found = SimFolders()
+        found._rows = dict(self._rows)
+        return found
+
+    def clear(self) -> None:
+        """Have none."""
+        self._rows = {}
+
+    def commit(self, changes: FolderChanges) -> None:
+        """Have what ``changes`` make of it."""
+        for group in changes.ended:
+            for key in [one for one in self._rows if group <= one < group_end(group)]:
+                del self._rows[key]
+        self._rows |= changes.rows
+
+    def folders_at(self, locations: Sequence[str]) -> list[FolderRow]:
+        """Return the rows at any of ``locations``."""
+        return [row for row in self._every() if row.location in locations]
+
+    def folders_in(self, location: str) -> Iterator[FolderRow]:
+        """Yield the rows below ``location``."""
+        return (row for row in self._every() if row.location.startswith(location + "/"))
+
+    def folders_of(self, first: bytes, end: bytes) -> list[FolderRow]:
+        """Return the rows of these keys."""
+        return [row for row in self._every() if first <= row.key < end]
+
+    def _every(self) -> Iterator[FolderRow]:
+        for key, folders in self._rows.items():
+            yield from (FolderRow(key, *one) for one in folders)
 
 
 @dataclass(slots=True)
@@ -34,6 +75,7 @@ class SimStore:
     writes: dict[WriteId, WriteRow] = field(default_factory=dict)
     leases: tuple[LeaseRow, ...] = ()
     sweeps: dict[TableId, SweepRow] = field(default_factory=dict)  # the last of each table
+    folders: SimFolders = field(default_factory=SimFolders)
 
     @classmethod
     def of(cls, num_topics: int, *, epoch: int) -> "SimStore":
@@ -49,6 +91,7 @@ class SimStore:
             entries=dict(self.entries),
             floors=dict(self.floors),
             writes=dict(self.writes),
+            folders=self.folders.copy(),
         )
 
     def begin(self, start: int) -> None:
@@ -69,6 +112,8 @@ class SimStore:
             self.writes.pop(key, None)
         self.leases = self.leases if commit.leases is None else commit.leases
         self.sweeps |= {one.table: one for one in commit.sweeps}
+        if commit.folders is not None:
+            self.folders.commit(commit.folders)
 
     def begin_anew(self, now_us: int, at_least: int) -> None:
         """Hold nothing of the metastore any more, in a new epoch; versions go on."""
@@ -77,6 +122,7 @@ class SimStore:
             kept = (one for one in entries if one.key in (rules_key(), pause_key()))
             self.entries[number] = tuple(kept)
         self.floors = dict(self.versions)
+        self.folders.clear()
         self.mint(now_us, at_least)
 
     def load(self, memory: MemoryLimit | None = None) -> dict[int, Topic]:

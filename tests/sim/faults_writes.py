@@ -1,4 +1,4 @@
-"""Faults in what becomes of reported writes: outbox, reports, leases, the store of them."""
+"""Faults in what becomes of reported writes: outbox, reports, leases, folders, their store."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -6,6 +6,7 @@ from typing import Any
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.effects import Publish
+from topicast.catalog.ingest.writes.folder_index import FolderIndex
 from topicast.catalog.ingest.writes.reports import Reports, is_path
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import Tables
@@ -126,6 +127,11 @@ class EndsWithItsBeginning(WriteOutbox):
         super().acknowledge(replace(report, writes=writes), verdicts, now=now)
 
 
+class KeepsFolders(FolderIndex):
+    def end(self, group: bytes) -> None:
+        """Do nothing."""
+
+
 FAULTS = (
     Fault("a write is acknowledged once it is committed", BY_SEED, (RepliesBeforeItCommits,)),
     Fault("intents outlast a restart", BY_SEED, (ForgetsIntents,), likely_seed=280),
@@ -141,4 +147,5 @@ FAULTS = (
     Fault("the end of a write is reported after its beginning", BY_SEED, (EndsWithItsBeginning,)),
     Fault("a write that failed may have changed anything", BY_SEED, (TakesFailedForAbandoned,)),
     Fault("data version does not go back", BY_SEED, (TakesDataBack,)),
+    Fault("the folders of a table end with it", BY_SEED, (KeepsFolders,)),
 )

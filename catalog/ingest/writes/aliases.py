@@ -4,14 +4,11 @@
 
 The metastore allows two tables in one folder, and a partition in another table's (``ADD PARTITION
 … LOCATION``, a staging table). A write names one of them, and its files are those of the others.
-While the locations are read for the first time, writes wait for them, and a turn that has applied
-a write leaves that reading to the next step, so that it is no longer than either.
 Invariant: what is raised for an alias raises nothing else.
 """
 
 from ....topics.objects.names import TableId
 from ...model.tables import FilesWritten, Tables
-from ..loads.needs import NEVER
 from .locations import Locations, normal
 
 
@@ -21,36 +18,26 @@ class Aliases:
     def __init__(self, tables: Tables, locations: Locations) -> None:
         self._tables = tables
         self._locations = locations
-        self._waiting: dict[TableId, FilesWritten] = {}  # writes, until the locations are known
-        self._put_off = False  # whether the last step has left reading to the next
-        self.oldest = NEVER  # arrival number of what was known when the first of them came
         self.raised = 0  # tables that were raised, since the start
 
-    def step(self, *, seq: int) -> None:
-        """Raise what shares a folder with what was written; ``seq``: of the newest events."""
+    def step(self) -> None:
+        """Raise what shares a folder with what was written."""
         written = self._tables.take_written()
         for table, one in written.items():  # where it lay, before its change is taken in
             one.folders = {normal(folder) for folder in one.folders if folder}
             one.folders |= self._folders(table, one)
-        waited = bool(self._waiting)
-        for table, one in written.items():
-            self._waiting.setdefault(table, one).merge(one)
-        if not self._waiting:
+        if not written:
             return
-        self.oldest = min(self.oldest, seq)
-        self._put_off = bool(written) and self._locations.reads_anew and not self._put_off
-        if self._put_off or not self._locations.catch_up():
-            return
-        waiting, self._waiting, self.oldest = self._waiting, {}, NEVER
+        self._locations.catch_up()
         found: dict[TableId, FilesWritten] = {}
-        for table, one in waiting.items():
+        for table, one in written.items():
             folders = one.folders | self._folders(table, one)
             for other, names in self._locations.beside(folders, table).items():
                 new = FilesWritten(one.source, set(names), anywhere=not names)
                 found.setdefault(other, new).merge(new)
         for other, one in found.items():
-            known = waiting.get(other)
-            if known is None or waited or not known.raised or known.source != one.source:
+            known = written.get(other)
+            if known is None or not known.raised or known.source != one.source:
                 self._raise(other, one)
 
     def _folders(self, table: TableId, one: FilesWritten) -> set[str]:

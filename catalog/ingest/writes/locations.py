@@ -4,24 +4,30 @@
     s3://lake/november/part-0              ──▶   shop.orders, ds=2, which has this location
 
 A table has its own folder, and those of its partitions that lie elsewhere. They are read from the
-entries that changed since the last call, topic by topic.
+entries of a transaction before it is committed, and stored with it; none are held in memory.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, takewhile
-from sys import intern
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
-
-from sortedcontainers import SortedDict
+from typing import Final
 
 from ....topics.objects.encoding.templates import RAW, Templates
-from ....topics.objects.encoding.values import TableValue, decode_block, decode_table_value
-from ....topics.objects.names import TableId, group_of, table_of
-from ....topics.objects.tables import read_data_location
-from ....topics.topic import NAMESPACE, PREFIX, VALUE, Entry, Topic, table_topic, value_of
+from ....topics.objects.encoding.values import TableValue, decode_block
+from ....topics.objects.names import TableId, group_of, table_key, table_of
+from ....topics.topic import NAMESPACE, PREFIX, STUB, VALUE, Entry, Topic, value_of
+from ...model import decoded
+from ...model.folders import (
+    Folder,
+    FolderChanges,
+    FolderRow,
+    StoredFolders,
+    bases_key,
+    common_key,
+    group_end,
+    own_end,
+)
+from ...model.versions import Transaction, VersionLog
+from .folder_index import FolderIndex
 
 SAME_STORE: Final = {
     "s3a": "s3",
@@ -34,94 +40,39 @@ SAME_STORE: Final = {
 BLOBS: Final = (".blob.core.", ".dfs.core.")  # one account by wasb, and by abfs
 HDFS_PORT: Final = ":8020"
 STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothing, host
-ENTRIES_MAX: Final = 6  # looked at in one call: 1 ms, of a turn's 2, be they tables or blocks
-# Of a table with folders of their own: 1 MB. Of more, see _TableFolders.
+# Of a table with folders of their own, which are looked at for each write: 2 ms. Of more, see
+# ``_merged``.
 PARTITIONS_MAX: Final = 4000
 # In a folder; a folder with more is a container, such as a warehouse, and no table's data.
 TABLES_IN_MAX: Final = 16
-FOLDERS_IN_MAX: Final = 2000  # likewise; these are looked at for each write: 1 ms
-
-OWNERS_FEW: Final = 8  # of a folder, that are kept in a tuple: it takes a quarter of a set
-NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
-
-_value_of = lru_cache(maxsize=64)(decode_table_value)  # many blocks of one table follow each other
-
-
-class _Folder(NamedTuple):
-    """A location, and the partition that has it; empty: those that lie below it by their names."""
-
-    location: str
-    partition: str
-
-
-@dataclass(slots=True)
-class _TableFolders:
-    """Where the data of a table lies.
-
-    ``common``: by store, the folder that all partitions elsewhere have in common, once there are
-    more than PARTITIONS_MAX; then a write to any path in it counts as a write to the table. Each
-    table has such an object, so that what most tables lack takes nothing.
-    """
-
-    table: TableId
-    location: str = ""  # the table's own; empty: none
-    bases: tuple[_Folder, ...] = ()  # elsewhere, of partitions that lie there by their names
-    by_block: dict[bytes, tuple[_Folder, ...]] | None = None  # of partitions that name theirs
-    count: int = 0  # of the folders in it
-    common: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-
-    def all(self) -> Iterator[_Folder]:
-        """Yield every folder that is known of the table, but ``common``."""
-        if self.location:
-            yield _Folder(self.location, "")
-        yield from self.bases
-        yield from chain.from_iterable((self.by_block or {}).values())
-
-
-@dataclass(slots=True)
-class _Reading:
-    """The entries of a topic that are still to be looked at, up to its position of the time."""
-
-    entries: Iterator[Entry]
-    position: tuple[int, int]
+FOLDERS_IN_MAX: Final = 2000  # likewise; these are looked at for each write: 2 ms
 
 
 class Locations:
-    """The locations of the tables that are held, and of partitions that lie outside of theirs."""
+    """The locations of the tables that are held, and of partitions that lie outside of theirs.
 
-    def __init__(self, topics: Mapping[int, Topic]) -> None:
-        self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
-        self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
-        self._reading: dict[int, _Reading] = {}  # by topic, what one call could not do
-        self._anew: list[int] = []  # topics of another epoch than seen, the last of them next
-        self._looked_at = 0  # entries, in the last call
-        self._folders: Any = SortedDict()  # location: its owners, (TableId, partition)
-        self._by_table: dict[int, dict[TableId, _TableFolders]] = {
-            number: {} for number in self._topics
-        }
+    If more than PARTITIONS_MAX partitions of a table lie elsewhere, a write to any path in the
+    folder that they have in common, in each store, counts as one to the table.
+    """
 
-    @property
-    def reads_anew(self) -> bool:
-        """Whether ``catch_up`` has begun to read topics for the first time, and not ended."""
-        return bool(self._anew)
+    def __init__(self, version_log: VersionLog, stored: StoredFolders) -> None:
+        self._version_log = version_log
+        self._index = FolderIndex(stored)
+        self._seen = 0  # pending transactions that are taken in
 
-    def catch_up(self) -> bool:
-        """Take in changes of the topics; return False to be called again for the rest.
+    def catch_up(self) -> None:
+        """Take in what is written and not committed. Cost: O(changed entries)."""
+        pending = self._version_log.pending
+        fresh, self._seen = pending[self._seen :], len(pending)
+        for topic, groups in _changed(fresh).items():
+            for group, keys in groups.items():
+                self._take_in(self._version_log.topics[topic], group, keys)
 
-        Cost: O(topics + changed), but ENTRIES_MAX of a topic at most; while topics are read for the
-        first time, ENTRIES_MAX of all together.
-        """
-        self._looked_at = 0
-        if not self._anew:
-            changed = self._changed()
-            self._anew = [n for n in changed if self._seen[n][0] != self._topics[n].epoch]
-            if not self._anew:
-                return all(map(self._read, changed))
-        while self._anew:
-            if self._looked_at >= ENTRIES_MAX or not self._read(self._anew[-1]):
-                return False
-            self._anew.pop()
-        return not self._changed()
+    def take(self) -> FolderChanges | None:
+        """Remove and return what is to be committed with everything that is written."""
+        self.catch_up()
+        self._seen = 0
+        return self._index.take()
 
     def find(self, path: str) -> dict[TableId, tuple[str, ...]]:
         """Return the tables that a write to ``path`` changes.
@@ -131,32 +82,32 @@ class Locations:
         """
         location = normal(path)
         found: dict[TableId, set[str]] = {}
-        for below in self._below(location):
-            for table, partition in self._folders[below]:
-                found.setdefault(table, set()).add(partition)
-        parts = location.split("/")
-        for end in range(len(parts), 0, -1):
-            here = self._folders.get("/".join(parts[:end]), ())
-            for table, partition in here:
-                found.setdefault(table, set()).add(partition or _partition(parts[end:]))
-            if not all(partition for _, partition in here):
+        for row in self._index.below(location):
+            found.setdefault(table_of(row.key), set()).add(row.partition)
+        for steps, rows in self._from_deepest(location.split("/")):
+            for row in rows:
+                names = found.setdefault(table_of(row.key), set())
+                names.add(row.partition or _partition(steps))
+            if not all(row.partition for row in rows):
                 break  # the deepest table's folder
-        return {table: () if "" in of else tuple(sorted(of)) for table, of in found.items()}
+        return _named(found)
 
     def folders(self, table: TableId, names: Collection[str]) -> set[str]:
         """Return the folders of ``table``, or of its partitions ``names``, each as in ``find``.
 
         Partitions in the table's own folder are taken to lie where their names say.
         """
-        number = table_topic(*table, len(self._topics))
-        of_table = self._by_table[number].get(table, _TableFolders(table))
-        every = set(of_table.all())
-        found = set(of_table.common.values())
+        group = table_key(*table)
+        rows = self._index.of(group, group_end(group))
         if not names:
-            return found | {location for location, _ in every}
+            return {row.location for row in rows}
         begins = tuple(name for name in names if name.endswith("/"))
-        for location, partition in every:
-            if not partition:
+        common = common_key(group)
+        found: set[str] = set()
+        for key, location, partition in rows:
+            if key == common:
+                found.add(location)
+            elif not partition:
                 found.update(f"{location}/{name.rstrip('/')}" for name in names)
             elif partition in names or f"{partition}/".startswith(begins):
                 found.add(location)
@@ -172,183 +123,151 @@ class Locations:
         for other, partition in chain.from_iterable(map(self._at_in_or_above, folders)):
             found.setdefault(other, set()).add(partition)
         found.pop(table, None)
-        return {other: () if "" in of else tuple(sorted(of)) for other, of in found.items()}
+        return _named(found)
+
+    def check(self) -> None:
+        """Assert that the folders of each table are those of its entries. Cost: O(entries)."""
+        self.catch_up()
+        left = self._index.groups()
+        for number, topic in self._version_log.topics.items():
+            for group in topic.group_ids() if number != NAMESPACE else ():
+                have = topic.get(group)
+                left.discard(group)
+                if have is not None and have.kind == VALUE:
+                    self._check(topic, group, decoded.value_of(value_of(have)))
+        assert not left, "tables that are gone have folders"
 
     def _at_in_or_above(self, folder: str) -> Iterator[tuple[TableId, str]]:
-        yield from self._folders.get(folder, ())
-        yield from self._in(folder) or ()
         steps = folder.split("/")
-        for end in range(len(steps) - 1, STORE_PARTS - 1, -1):
-            above = "/".join(steps[:end])
-            here = self._folders.get(above)
-            if here and self._in(above) is not None:
-                for other, partition in here:
-                    yield other, partition or _partition(steps[end:])
+        for row in self._in(folder) or ():
+            yield table_of(row.key), row.partition
+        for below, rows in self._from_deepest(steps):
+            if below and self._in("/".join(steps[: -len(below)])) is None:
+                continue  # a container
+            for row in rows:
+                yield table_of(row.key), row.partition or _partition(below)
 
-    def _in(self, folder: str) -> list[tuple[TableId, str]] | None:
+    def _in(self, folder: str) -> list[FolderRow] | None:
         """Return what lies in ``folder``, not at it; None if it is a container."""
-        found: list[tuple[TableId, str]] = []
-        tables: set[TableId] = set()
-        for below in self._below(folder):
-            for table, partition in self._folders[below]:
-                found.append((table, partition))
-                tables.add(table)
+        found: list[FolderRow] = []
+        tables: set[bytes] = set()
+        for row in self._index.below(folder):
+            found.append(row)
+            tables.add(group_of(row.key))
             if len(tables) > TABLES_IN_MAX or len(found) > FOLDERS_IN_MAX:
                 return None
         return found
 
-    def _below(self, folder: str) -> Iterator[str]:
-        """Yield the folders in ``folder``, at any depth."""
-        after = folder + "0"  # it follows "/", and may be the folder of another table
-        yield from self._folders.irange(folder + "/", after, inclusive=(True, False))
+    def _from_deepest(self, steps: list[str]) -> Iterator[tuple[list[str], list[FolderRow]]]:
+        """Yield what lies at the folder of ``steps``, and at each above it that has anything.
 
-    def _changed(self) -> list[int]:
-        """Return the topics that are not looked at up to their current position."""
-        topics, seen = self._topics.items(), self._seen
-        return [number for number, one in topics if seen[number] != (one.epoch, one.version)]
+        Each comes with the steps that lead from there to the folder.
+        """
+        ends = range(len(steps), STORE_PARTS - 1, -1)
+        by_location: dict[str, list[FolderRow]] = {}
+        for row in self._index.at(["/".join(steps[:end]) for end in ends]):
+            by_location.setdefault(row.location, []).append(row)
+        for end in ends:
+            rows = by_location.get("/".join(steps[:end]))
+            if rows:
+                yield steps[end:], rows
 
-    def _read(self, number: int) -> bool:
-        """Look at some entries of a topic; return whether they were all."""
-        topic, (epoch, version) = self._topics[number], self._seen[number]
-        position = topic.epoch, topic.version
-        reading = self._reading.pop(number, None)
-        if reading is None or reading.position[0] != topic.epoch:
-            if epoch != topic.epoch:
-                version = 0
-                for table in tuple(self._by_table[number]):
-                    self._remove(number, table)
-            reading = _Reading(topic.since(version), position)
-        for _ in range(ENTRIES_MAX):
-            entry = next(reading.entries, None)
-            if entry is None:
-                self._seen[number] = reading.position
-                return reading.position == position
-            self._looked_at += 1
-            reading.entries = chain(self._apply(number, entry), reading.entries)
-        self._reading[number] = reading
-        return False
-
-    def _apply(self, number: int, entry: Entry) -> Iterable[Entry]:
-        """Take in an entry; return those that are to be looked at once more."""
-        topic, group = self._topics[number], group_of(entry.key)
-        table, have = _interned(table_of(group)), topic.get(group)
-        if entry.kind == PREFIX:
-            # Else it is a stub by now, and lies where it was.
-            if have is None or have.kind == VALUE:
-                self._remove(number, table)
-        elif have is None or have.value is None:
-            pass
-        elif entry.key == group:
-            return self._put_table(number, have)
-        elif _is_current(topic, entry):  # else a newer entry follows, or the table's end
-            if table not in self._by_table[number]:  # its own entry follows
-                self._put_table(number, have)
-            of_table = self._by_table[number][table]
-            found: tuple[_Folder, ...] = ()
-            if entry.kind == VALUE and entry.value is not None:
-                templates = _value_of(have.value).templates
-                found = tuple(_elsewhere(entry, templates, of_table.location))
-            self._file_block(of_table, entry.key, found)
-        return ()
-
-    def _put_table(self, number: int, entry: Entry) -> Iterable[Entry]:
-        """Take in a table's own entry; return its blocks if they lie elsewhere only now."""
-        table, value = _interned(table_of(entry.key)), _value_of(value_of(entry))
-        of_table = self._by_table[number].setdefault(table, _TableFolders(table))
-        self._drop_own(of_table)
-        before, location = of_table.location, read_data_location(value.thrift)
-        of_table.location = normal(location) if location else ""
-        of_table.bases = tuple(_bases_of(value, of_table.location))
-        if of_table.location:
-            self._add(of_table.location, (table, ""))
-        for base, partition in of_table.bases:
-            self._add(base, (table, partition))
-        if before in {"", of_table.location}:
-            return ()
-        blocks = self._topics[number].rows(entry.key)
-        return tuple(block for block in blocks if block.key != entry.key)
-
-    def _file_block(
-        self, of_table: _TableFolders, key: bytes, folders: tuple[_Folder, ...]
-    ) -> None:
-        """Replace the folders that the block ``key`` of a table had."""
-        self._drop_block(of_table, key)
-        if of_table.common:
-            self._merge(of_table, folders)
+    def _take_in(self, topic: Topic, group: bytes, keys: dict[bytes, bool]) -> None:
+        """Take in the entries ``keys`` of a table as they are now; false: they have ended."""
+        have = topic.get(group)
+        if have is None:
+            self._index.end(group)
             return
-        if folders:
-            of_table.by_block = of_table.by_block or {}
-            of_table.by_block[key] = folders
-            of_table.count += len(folders)
-        for location, partition in folders:
-            self._add(location, (of_table.table, partition))
-        if of_table.count > PARTITIONS_MAX:
-            blocks = tuple(of_table.by_block or ())
-            every = [one for block in blocks for one in self._drop_block(of_table, block)]
-            self._merge(of_table, every)
+        if have.value is None:
+            return  # a stub by now: it lies where it was
+        value = decoded.value_of(have.value)
+        if not keys.get(group, True):
+            self._index.end(group)
+        location = _location_of(value)
+        blocks: Iterable[bytes] = keys
+        if group in keys and self._put_own(group, value, location):
+            blocks = (entry.key for entry in topic.heads(group) if entry.key != group)
+        more = 0  # folders, since they were counted
+        for key in blocks:
+            if key != group:
+                more += self._put_block(group, key, _elsewhere(topic.get(key), value, location))
+            if more > PARTITIONS_MAX:
+                self._bound(group)
+                more = 0
+        if more > 0:
+            self._bound(group)
 
-    def _drop_block(self, of_table: _TableFolders, key: bytes) -> tuple[_Folder, ...]:
-        """Remove and return the folders that the block ``key`` of a table had."""
-        folders = (of_table.by_block or {}).pop(key, ())
-        of_table.count -= len(folders)
-        for location, partition in folders:
-            self._discard(location, (of_table.table, partition))
-        return folders
+    def _put_own(self, group: bytes, value: TableValue, location: str) -> bool:
+        """Let a table have its own folder; return whether its blocks lie elsewhere only now."""
+        before = self._index.of_key(group)
+        own = (Folder(location, ""),) if location else ()
+        bases = tuple(_bases_of(value, location))
+        if before != own:
+            self._index.replace(group, own)
+        if self._index.of_key(bases_key(group)) != bases:
+            self._index.replace(bases_key(group), bases)
+        return bool(before) and before != own
 
-    def _drop_own(self, of_table: _TableFolders) -> None:
-        """Forget where a table itself lies, and its bases."""
-        for location, partition in of_table.bases:
-            self._discard(location, (of_table.table, partition))
-        self._discard(of_table.location, (of_table.table, ""))
+    def _put_block(self, group: bytes, key: bytes, folders: tuple[Folder, ...]) -> int:
+        """Replace the folders that the block ``key`` has; return how many more it has then."""
+        before = self._index.of_key(key)
+        common = self._index.of_key(common_key(group)) if folders else ()
+        if common:
+            self._index.replace(key, ())
+            self._index.replace(common_key(group), _merged(common, folders))
+        elif folders != before:
+            self._index.replace(key, folders)
+        return 0 if common else len(folders) - len(before)
 
-    def _merge(self, of_table: _TableFolders, folders: Iterable[_Folder]) -> None:
-        """Take in ``folders`` as what they have in common with those before, in each store."""
-        before, common = of_table.common, dict(of_table.common)
-        for location, _ in folders:
-            store = "/".join(location.split("/")[:STORE_PARTS])
-            common[store] = _common(common.get(store, location), location)
-        of_table.common = common
-        for store, location in common.items():
-            if before.get(store) != location:
-                self._discard(before.get(store, ""), (of_table.table, ""))
-                self._add(location, (of_table.table, ""))
-
-    def _remove(self, number: int, table: TableId) -> None:
-        of_table = self._by_table[number].pop(table, _TableFolders(table))
-        self._drop_own(of_table)
-        for key in tuple(of_table.by_block or ()):
-            self._drop_block(of_table, key)
-        for location in of_table.common.values():
-            self._discard(location, (table, ""))
-
-    def _add(self, location: str, of: tuple[TableId, str]) -> None:
-        owners = self._folders.get(location, ())
-        if isinstance(owners, set):
-            owners.add(of)
-        elif of not in owners:
-            more = (*owners, of)
-            self._folders[location] = more if len(more) <= OWNERS_FEW else set(more)
-
-    def _discard(self, location: str, of: tuple[TableId, str]) -> None:
-        owners = self._folders.get(location)
-        if owners is None or of not in owners:
+    def _bound(self, group: bytes) -> None:
+        """Merge the folders of a table's blocks if they are too many."""
+        rows = self._index.of(own_end(group), group_end(group))
+        if len(rows) <= PARTITIONS_MAX:
             return
-        if isinstance(owners, set):
-            owners.discard(of)
-        else:
-            self._folders[location] = owners = tuple(one for one in owners if one != of)
-        if not owners:
-            del self._folders[location]
+        for key in dict.fromkeys(row.key for row in rows):
+            self._index.replace(key, ())
+        merged = _merged((), [Folder(row.location, row.partition) for row in rows])
+        self._index.replace(common_key(group), merged)
+
+    def _check(self, topic: Topic, group: bytes, value: TableValue) -> None:
+        location = _location_of(value)
+        own = (Folder(location, ""),) if location else ()
+        assert self._index.of_key(group) == own, group
+        assert self._index.of_key(bases_key(group)) == tuple(_bases_of(value, location)), group
+        common = self._index.of_key(common_key(group))
+        for entry in topic.rows(group):
+            found = _elsewhere(entry, value, location) if entry.key != group else ()
+            if common:
+                assert _merged(common, found) == common, entry.key
+            elif entry.key != group:
+                assert self._index.of_key(entry.key) == found, entry.key
 
 
-def _is_current(topic: Topic, entry: Entry) -> bool:
-    head = topic.head(entry.key)
-    return head is not None and (head.version, head.kind) == (entry.version, entry.kind)
+def _changed(transactions: Iterable[Transaction]) -> dict[int, dict[bytes, dict[bytes, bool]]]:
+    """Return the keys that ``transactions`` write, by topic and table.
+
+    False: everything before ended there, and what remains is no stub.
+    """
+    found: dict[int, dict[bytes, dict[bytes, bool]]] = {}
+    for one in transactions:
+        groups = found.setdefault(one.topic, {}) if one.topic != NAMESPACE else {}
+        stubs = {entry.key for entry in one.entries if entry.kind == STUB}
+        for entry in one.entries:
+            keys = groups.setdefault(group_of(entry.key), {})
+            if entry.kind == PREFIX:
+                keys[entry.key] = entry.key in stubs and keys.get(entry.key, True)
+            else:
+                keys.setdefault(entry.key, True)
+    return found
 
 
-def _interned(table: TableId) -> TableId:
-    """Return ``table`` with the one string of its database that all of its tables share."""
-    return intern(table[0]), table[1]
+def _named(found: dict[TableId, set[str]]) -> dict[TableId, tuple[str, ...]]:
+    return {table: () if "" in names else tuple(sorted(names)) for table, names in found.items()}
+
+
+def _location_of(value: TableValue) -> str:
+    location = decoded.data_location(value.thrift)
+    return normal(location) if location else ""
 
 
 def normal(uri: str) -> str:
@@ -373,31 +292,47 @@ def normal(uri: str) -> str:
     return "/".join([f"{scheme}://{host}", *steps])
 
 
-def _bases_of(value: TableValue, location: str) -> Iterator[_Folder]:
-    """Yield folders elsewhere than ``location`` that partitions lie in by their names.
+def _bases_of(value: TableValue, location: str) -> Iterator[Folder]:
+    """Yield folders elsewhere than ``location`` that partitions lie in by their names, sorted.
 
     Such a folder may be where no partition is any more: templates are kept.
     """
-    bases = Templates(value.templates, "").bases()
-    for base in sorted(normal(one) for one in bases if one):
+    bases = Templates(value.templates, "").bases() if value.templates else ()
+    for base in sorted({normal(one) for one in bases if one}):
         if not _is_in(base, location):
-            yield _Folder(base, "")
+            yield Folder(base, "")
 
 
-def _elsewhere(block: Entry, skeletons: Sequence[bytes], location: str) -> Iterator[_Folder]:
-    """Yield the partitions of ``block`` that name a location which is not in the table's own."""
-    held, templates = decode_block(value_of(block), block.version), Templates(skeletons, "")
+def _elsewhere(block: Entry | None, table: TableValue, location: str) -> tuple[Folder, ...]:
+    """Return the partitions of ``block`` that name a location which is not in the table's own.
+
+    They are sorted.
+    """
+    if block is None or block.value is None:
+        return ()
+    held, templates = decode_block(block.value, block.version), Templates(table.templates, "")
     saying = {n for n in held.templates if n == RAW or templates.template(n).base is None}
+    found: list[Folder] = []
     for name, _, number, slots in held.records() if saying else ():
         if number in saying:
             said = templates.location(number, slots, name)
             where = normal(said) if said else ""  # no folder, no files: as in a view
             if where and not _is_in(where, location):
-                yield _Folder(where, name)
+                found.append(Folder(where, name))
+    return tuple(sorted(found))
 
 
 def _is_in(location: str, folder: str) -> bool:
     return bool(folder) and (location + "/").startswith(folder + "/")
+
+
+def _merged(common: Iterable[Folder], folders: Iterable[Folder]) -> tuple[Folder, ...]:
+    """Return what ``folders`` have in common with ``common``, in each store, sorted."""
+    by_store: dict[str, str] = {}
+    for location, _ in chain(common, folders):
+        store = "/".join(location.split("/")[:STORE_PARTS])
+        by_store[store] = _common(by_store.get(store, location), location)
+    return tuple(Folder(location, "") for location in sorted(by_store.values()))
 
 
 def _common(one: str, other: str) -> str:

@@ -17,7 +17,6 @@ from typing import Final
 from ....topics.errors import UsageError
 from ....topics.objects.names import TableId, parse_table_name
 from ....topics.policy import Policy
-from ....topics.topic import Topic
 from ....topics.turn import Clock
 from ....topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ....topics.wire.messages.reports import (
@@ -75,7 +74,7 @@ class Reports:
         self,
         namespace: Namespace,
         tables: Tables,
-        topics: Mapping[int, Topic],
+        locations: Locations,
         *,
         clock: Clock,
         known: Iterable[WriteRow] = (),
@@ -84,7 +83,7 @@ class Reports:
         self._namespace = namespace
         self._tables = tables
         self._clock = clock
-        self.locations = Locations(topics)
+        self._locations = locations
         self._drivers: dict[bytes, _Driver] = {}  # that which reported last is last
         for row in known:
             driver = self._drivers.setdefault(row.driver, _Driver())
@@ -105,14 +104,6 @@ class Reports:
         """Return what happened since the start, the open intents, and the drivers that reported."""
         return asdict(self.tally) | {"intents": self.intents, "drivers": len(self._drivers)}
 
-    def names_path(self, report: Report) -> bool:
-        """Return whether ``report`` names an object by its path, which ``find_locations`` finds."""
-        return any(is_path(write.object) for write in report.writes)
-
-    def find_locations(self) -> bool:
-        """Look through some tables for their locations; return whether all are known."""
-        return self.locations.catch_up()
-
     @property
     def deadline(self) -> float | None:
         """When ``lapse`` may have something to do."""
@@ -120,10 +111,7 @@ class Reports:
         return min(times, default=None)
 
     def knows(self, report: Report, policy: Policy | None = None) -> bool:
-        """Return whether every object of ``report`` is known; if not, a poll may bring it.
-
-        Paths are found once ``Locations.catch_up`` has returned True.
-        """
+        """Return whether every object of ``report`` is known; if not, a poll may bring it."""
         driver = self._drivers.get(report.driver, _Driver())
         return all(
             one.state in (INTENT, ABANDONED, ALTERED, NAMED)
@@ -301,7 +289,11 @@ class Reports:
 
         Those that ``policy`` does not see are left out.
         """
-        found = self.locations.find(wanted) if is_path(wanted) else {parse_table_name(wanted): ()}
+        if is_path(wanted):
+            self._locations.catch_up()
+            found = self._locations.find(wanted)
+        else:
+            found = {parse_table_name(wanted): ()}
         return {
             table: named
             for table, named in found.items()

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Table
 
-from topicast.catalog.ingest.writes import locations
 from topicast.catalog.ingest.writes.locations import TABLES_IN_MAX
 from topicast.catalog.model.commit import Commit
 from topicast.tests.cluster.alone import Alone
@@ -205,47 +204,28 @@ def test_folder_of_many_tables_is_no_tables_data(core: Alone, more: int) -> None
     assert changed(core, table_of_name(core, "in_3")) == ({"in_3": 1} | ({} if more else apart))
 
 
-def test_sync_waits_until_the_locations_are_known(core: Alone) -> None:
-    """Given a catalogd that has just started, whose locations are read topic by topic."""
-    core.restart()
-    core.turn(10)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_tables_beside_change_in_the_commit_of_the_write_also_after_a_start(
+    core: Alone, restarts: bool
+) -> None:
+    """P-REPORT-9. Given a catalogd that reads no entry for it."""
+    if restarts:
+        core.restart()
+        core.turn(10)
     del core.effects[:]
     partition_of(core, "days", "1")()
     core.ask(Sync(request=9))
     core.turn(20)
-    commits = [
-        at
-        for at, effect in enumerate(core.effects)
-        if isinstance(effect, Commit)
-        for one in effect.transactions
-        if any(entry.key == b"d\0twin\0" for entry in one.entries)
-    ]
+    (keys,) = (
+        {entry.key for one in effect.transactions for entry in one.entries}
+        for effect in core.effects
+        if isinstance(effect, Commit) and effect.transactions
+    )
+    assert {b"d\0days\0", b"d\0twin\0", b"d\0odd\0"} <= keys
+    (commit,) = (at for at, one in enumerate(core.effects) if isinstance(one, Commit))
     (synced,) = (
         at
         for at, effect in enumerate(core.effects)
         if isinstance(effect, SendTo) and isinstance(effect.message, Synced)
     )
-    assert len(commits) == 1
-    assert commits[0] < synced
-
-
-def test_turn_that_writes_leaves_the_locations_to_the_next_however_many_follow(
-    core: Alone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given a catalogd that has just started, and reads the locations two entries at a time."""
-    core.restart()
-    core.turn(6)
-    monkeypatch.setattr(locations, "ENTRIES_MAX", 2)
-    alone, calls = locations.Locations(core.catalog.version_log.topics), 1
-    while not alone.catch_up():
-        calls += 1
-    before, turns = len(core.committed), 0
-    while not any(
-        entry.key == b"d\0twin\0" for one in core.committed[before:] for entry in one.entries
-    ):
-        core.catalog.tables.raise_data(("d", "days"), partitions=(), source=SOURCE_REPORTS)
-        core.step()
-        turns += 1
-        assert turns < 100, "writes without a pause held up the others for good"
-    assert calls > 5
-    assert turns >= 2 * calls - 2, "a turn that wrote read locations, too"
+    assert commit < synced

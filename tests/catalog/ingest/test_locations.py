@@ -6,6 +6,7 @@ from topicast.catalog.ingest.writes import locations as module
 from topicast.catalog.ingest.writes.locations import Locations, normal
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
+from topicast.tests.cluster.store import SimFolders
 from topicast.topics.objects.encoding.values import PartitionKind
 from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
@@ -58,9 +59,8 @@ def test_table_of_a_source_lies_at_its_path_and_not_where_the_metastore_says() -
 
 
 def current(holding: Holding, locations: Locations | None = None) -> Locations:
-    locations = locations or Locations(holding.topics)
-    while not locations.catch_up():
-        pass
+    locations = locations or Locations(holding.version_log, SimFolders())
+    locations.check()  # which takes in what was written
     return locations
 
 
@@ -101,16 +101,6 @@ def test_moved_dropped_and_unreadable_tables_are_found_where_they_are() -> None:
     current(holding, locations)
     found = {path: locations.find(path) for path in ("/w/t", "/w/u", "/w/b", "/w/v")}
     assert found == {"/w/t": {}, "/w/u": {}, "/w/b": {("d", "t"): ()}, "/w/v": {("d", "v"): ()}}
-
-
-def test_new_epoch_is_looked_at_from_its_beginning() -> None:
-    holding = Holding()
-    located(holding, "t", "/w/a")
-    locations = current(holding)
-    for topic in holding.topics.values():
-        topic.epoch += 1
-    current(holding, locations)
-    assert locations.find("/w/a") == {("d", "t"): ()}
 
 
 def test_table_whose_name_goes_on_with_a_digit_does_not_lie_in_the_other() -> None:
@@ -223,22 +213,3 @@ def test_too_many_partitions_elsewhere_count_for_the_folder_that_they_have_in_co
     assert find(holding, *paths[:2], locations=locations) == dict.fromkeys(paths[:2], WHOLE)
     holding.tables.drop(T, source=SOURCE_EVENTS)
     assert find(holding, *paths, locations=locations) == {}
-
-
-def test_large_topic_is_looked_at_a_part_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What changes meanwhile is found, too."""
-    monkeypatch.setattr(module, "ENTRIES_MAX", 2)
-    monkeypatch.setattr(PartitionKind, "records_max", 3)
-    holding = Holding()
-    holding.whole(struct(T, "ds"), placed(**{str(n): f"/data/{n}" for n in range(10, 30)}))
-    locations = Locations(holding.topics)
-    assert not locations.catch_up()
-    holding.change(placed(**{"10": "/moved"}))
-    calls = 1
-    while not locations.catch_up():
-        calls += 1
-    assert calls > 4
-    assert find(holding, "/moved", "/data/10", "/data/29", locations=locations) == {
-        "/moved": ("ds=10",),
-        "/data/29": ("ds=29",),
-    }

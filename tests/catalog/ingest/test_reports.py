@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from topicast.catalog.ingest.writes import reports as module
+from topicast.catalog.ingest.writes.locations import Locations
 from topicast.catalog.ingest.writes.reports import LEASE_S, Reports
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
+from topicast.tests.cluster.store import SimFolders
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, STUB, table_topic
@@ -40,14 +42,16 @@ class World:
         tables = {T: "EXTERNAL_TABLE", ("d", "u"): "EXTERNAL_TABLE"}
         self.holding.namespace.write({"d": b""}, tables, source=SOURCE_REPORTS)
         self.holding.whole(struct(T, "ds"), parts("1", "2"))
-        self.holding.written()
+        self.folders = SimFolders()
+        self.locations = Locations(self.holding.version_log, self.folders)
+        self.written()
         self.holding.turn.now = 100.0
         self.reports = self.made()
 
     def made(self, *known: WriteRow) -> Reports:
         holding = self.holding
         return Reports(
-            holding.namespace, holding.tables, holding.topics, clock=holding.turn, known=known
+            holding.namespace, holding.tables, self.locations, clock=holding.turn, known=known
         )
 
     def report(
@@ -56,8 +60,6 @@ class World:
         report = Report(
             request=1, driver=driver, metastore="", finished=finished, writes=tuple(writes)
         )
-        while not self.reports.locations.catch_up():
-            pass
         verdicts = self.reports.apply(report)
         self.reports.check()
         return verdicts
@@ -68,6 +70,9 @@ class World:
         self.reports.check()
 
     def written(self) -> tuple[Transaction, ...]:
+        changes = self.locations.take()
+        if changes is not None:
+            self.folders.commit(changes)
         return self.holding.written()
 
 

@@ -91,6 +91,18 @@ def test_store_of_another_schema_is_refused_and_not_a_byte_of_it_changes(
     assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
+def test_store_without_a_table_of_this_release_is_refused_unchanged(tmp_path: Path) -> None:
+    """Given a store of before the first release."""
+    with opened(tmp_path):
+        pass
+    rows(tmp_path, "DROP TABLE folders")
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(StoreError, match="another release") as caught:
+        Store.open(tmp_path, num_topics=4, now_us=NOW_US, new_id=2)
+    assert "--state_dir" in caught.value.remedy
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
 def test_folder_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(StoreError) as caught:
         Store.open(tmp_path, num_topics=4, now_us=NOW_US, new_id=2)

@@ -241,6 +241,7 @@ import sys
 from pathlib import Path
 from topicast.catalog.storage.store import Store
 from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.folders import Folder, FolderChanges
 from topicast.catalog.model.versions import ChangeRow, Transaction
 from topicast.catalog.model.window_state import WindowState
 from topicast.topics.topic import Entry, prefix_tombstone
@@ -264,7 +265,10 @@ while True:
             )
         )
     window = WindowState(last_id=version, stable_id=version)
-    store.commit(Commit(transactions=tuple(commit), window=window))
+    ended = (b"a\\0b\\0",) if version % 5 == 0 else ()
+    own = {b"a\\0b\\0\\x01" + content: (Folder("file:///w/" + str(version), ""),)}
+    folders = FolderChanges(ended=ended, rows=own)
+    store.commit(Commit(transactions=tuple(commit), window=window, folders=folders))
     print(version, flush=True)
 """
 
@@ -304,6 +308,9 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -
                 assert newest.value == str(found).encode()
                 since_prefix = found - found // 5 * 5 + 1 if found >= 5 else found
                 assert len(first.rows(b"a\0b\0")) == 1 + since_prefix
+                since = range(found - since_prefix + 1, found + 1)
+                lies = [one.location for one in store.folders_of(b"", b"\xff")]
+                assert sorted(lies) == sorted(f"file:///w/{number}" for number in since)
         done = rows(tmp_path, "SELECT count(*) FROM changes")
         assert done == [(2 * found,)]
         reported = found
