@@ -38,6 +38,7 @@ from topicast.topics.wire.messages.catalog import Sync, Synced
 
 DAY_S = 86_400.0
 WIDE_CHARS = 32_000
+BEHIND = 6 * TURN_EVENTS_MAX  # events: of six polls, if polls read no more than usual
 
 
 class Died(Exception):
@@ -112,12 +113,12 @@ def test_behind_by_many_events_polls_read_more_and_each_turn_takes_a_part(core: 
     """Hive 2.3 reads all events for each poll, however few are asked for."""
     core.turn(100)
     table, events = core.create("d", "many", "ds"), core.catalog.counts.events
-    for number in range(12_000):
+    for number in range(BEHIND):
         core.add(table, f"{number:05}")
     core.metastore.calls.clear()
     taken = [core.catalog.counts.events]
     core.ask(Sync(request=9))
-    while core.catalog.counts.events < events + 12_001:
+    while core.catalog.counts.events < events + BEHIND + 1:
         core.step()
         core.run(core.now + 0.01)
         taken.append(core.catalog.counts.events)
@@ -126,7 +127,7 @@ def test_behind_by_many_events_polls_read_more_and_each_turn_takes_a_part(core: 
     assert core.metastore.calls.count("events_after") <= 4
     core.turn(20)
     core.reply(Synced)
-    assert len(core.partitions("d", "many")) == 12_000
+    assert len(core.partitions("d", "many")) == BEHIND
 
 
 def test_events_of_an_absence_are_read_by_as_few_polls_as_hold_them(core: Alone) -> None:
@@ -135,16 +136,16 @@ def test_events_of_an_absence_are_read_by_as_few_polls_as_hold_them(core: Alone)
     table = core.create("d", "many", "ds")
     sync(core)
     core.catalogd.crash()
-    for number in range(12_000):
+    for number in range(BEHIND):
         core.add(table, f"{number:05}")
     read = core.metastore.events_read
     core.catalogd.revive()
-    while core.catalog.counts.events < 12_000:
+    while core.catalog.counts.events < BEHIND:
         core.step()
         core.run(core.now + 0.01)
-    assert core.metastore.events_read - read <= 1.1 * 12_000
+    assert core.metastore.events_read - read <= 1.1 * BEHIND
     sync(core)
-    assert len(core.partitions("d", "many")) == 12_000
+    assert len(core.partitions("d", "many")) == BEHIND
     assert core.catalog.counts.event_gaps == 0
 
 
@@ -152,7 +153,7 @@ def test_events_of_an_absence_are_read_by_as_few_polls_as_hold_them(core: Alone)
 def test_events_that_no_turn_has_taken_are_read_again(core: Alone, what: str) -> None:
     core.turn(100)
     table = core.create("d", "many", "ds")
-    for number in range(6_000):
+    for number in range(3 * TURN_EVENTS_MAX):
         core.add(table, f"{number:04}")
     before = core.catalog.counts.events
     while core.catalog.counts.events < before + 2 * TURN_EVENTS_MAX:
@@ -168,7 +169,7 @@ def test_events_that_no_turn_has_taken_are_read_again(core: Alone, what: str) ->
         core.metastore.connections += 1
     core.turn(40)
     sync(core)
-    assert len(core.partitions("d", "many")) == 6_000
+    assert len(core.partitions("d", "many")) == 3 * TURN_EVENTS_MAX
 
 
 def test_names_in_another_case_are_those_of_the_same_object(core: Alone) -> None:
