@@ -82,7 +82,9 @@ def pull_some(hub: Running) -> tuple[float, ...]:
 def write_some(hub: Running) -> float:
     """Report writes to the files of some tables; return the seconds until all are acknowledged."""
     rng = random.Random(11)
-    with Subscriber(hub.ready["address"], budget="128MB", timeout_s=TIMEOUT_S) as catalog:
+    with Subscriber(
+        hub.ready["address"], budget="128MB", timeout_s=TIMEOUT_S, metastore=NOBODY
+    ) as catalog:
         begin = perf_counter()
         for number in rng.sample(range(TABLES), WRITTEN):
             db, name = table_of(number, TABLES)
