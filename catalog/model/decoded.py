@@ -7,6 +7,8 @@ bytes ──small──▶ decoded, and kept until memory is short
 from functools import lru_cache
 from typing import Final
 
+from ...topics.errors import WireError
+from ...topics.objects.encoding.templates import SlotValues, Templates
 from ...topics.objects.encoding.thrift import fields, read_int
 from ...topics.objects.encoding.values import (
     TableValue,
@@ -34,6 +36,14 @@ def data_location(thrift: bytes) -> str:
     """Return where the data of the table in ``thrift`` lies."""
     small = len(thrift) <= CACHED_BYTES_MAX
     return _cached_table(thrift).data_location if small else read_data_location(thrift)
+
+
+def location(templates: Templates, number: int, slots: SlotValues, *, name: str) -> str:
+    """Return where the partition ``name`` lies; empty: nowhere, or where no file can be named."""
+    try:
+        return templates.location(number, slots, name)
+    except WireError:
+        return ""  # it is not UTF-8
 
 
 @lru_cache(maxsize=4096)

@@ -40,7 +40,7 @@ from ...topics.topic import (
     table_topic,
 )
 from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_OVERWRITES
-from .decoded import read_struct, value_of
+from .decoded import location, read_struct, value_of
 from .group_leaves import GroupLeaves
 from .versions import VersionLog
 
@@ -438,7 +438,7 @@ class Tables:
             version, block = leaves.read(lower)
             for name, _, number, slots in decode_block(block, version).records():
                 if name in names:
-                    yield templates.location(number, slots, name)
+                    yield location(templates, number, slots, name=name)
 
     def _own(
         self, table: TableId, value: TableValue, version: int, *, data: bool, anew: bool

@@ -315,7 +315,7 @@ def _elsewhere(block: Entry | None, table: TableValue, location: str) -> tuple[F
     found: list[Folder] = []
     for name, _, number, slots in held.records() if saying else ():
         if number in saying:
-            said = templates.location(number, slots, name)
+            said = decoded.location(templates, number, slots, name=name)
             where = normal(said) if said else ""  # no folder, no files: as in a view
             if where and not _is_in(where, location):
                 found.append(Folder(where, name))

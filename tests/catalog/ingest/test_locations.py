@@ -120,6 +120,17 @@ def test_partition_without_a_location_lies_nowhere() -> None:
     assert found == {"/data/b/part-0": ("ds=b",)}
 
 
+def test_partition_whose_location_is_no_text_lies_nowhere() -> None:
+    """Given a metastore that answers with bytes that no Java writes."""
+    holding = Holding()
+    parts = placed(a="/data/a", b="/data/b", c="/data/\u00ff/ds=c")
+    parts["ds=a"] = parts["ds=a"].replace(b"/data/a", b"/data/\xff")
+    parts["ds=c"] = parts["ds=c"].replace(b"/\xc3\xbf/ds=c", b"/\xff\xff/ds=c")
+    locations = current(holding)
+    holding.whole(struct(T, "ds"), parts)
+    assert find(holding, "/data", locations=locations) == {"/data": ("ds=b",)}
+
+
 def placed(**places: str) -> dict[str, bytes]:
     """Return partitions of ``d.t`` that lie at ``places``, each ``ds`` with a location."""
     table = make_table(*T, location="file:/w/d/t", keys=("ds",))
