@@ -279,9 +279,11 @@ class Core:
             catalog.settle()
         if self._priorities.has_work:
             self.prefetcher.settle()
-        if self._pending:
+        if self._pending.waiting:
             for command in self._pending.settle(now=now):
                 self.turn.add(Complete(command))
+        else:
+            self._pending.woken.clear()
         return self._end()
 
     def story(self, topic: int | None = None) -> tuple[str, ...]:

@@ -160,21 +160,22 @@ class PendingCommands:
 
     def __init__(self) -> None:
         self._last = 0  # number of a command that waited
-        self._waiting: dict[int, Command[object]] = {}  # by number, the oldest first
+        self.waiting: dict[int, Command[object]] = {}  # by number, the oldest first
         self._keys: dict[int, tuple[Key, ...]] = {}  # by number: the keys it is filed under
         self._by_key: dict[Key, set[int]] = {}  # the same by key; none of the sets is empty
         self._deadlines: list[tuple[float, int]] = []  # a heap, with some that were completed
         self._started: set[int] = set()  # not polled yet
-        self._woken: set[Key] = set()  # since the last ``settle``
+        self.woken: set[Key] = set()  # in this turn
+        self.wake: Wake = self.woken.add
+        """Has the commands that wait for a key polled at the end of this turn.
 
-    def __len__(self) -> int:
-        """Return how many commands wait."""
-        return len(self._waiting)
+        Caller: the part of the core that has changed what the key stands for, in the same turn.
+        """
 
     @property
     def deadline(self) -> float | None:
         """The time at which the next command times out."""
-        while self._deadlines and self._deadlines[0][1] not in self._waiting:
+        while self._deadlines and self._deadlines[0][1] not in self.waiting:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -188,27 +189,19 @@ class PendingCommands:
         if command.start():
             return True
         self._last = number = self._last + 1
-        self._waiting[number] = command
+        self.waiting[number] = command
         self._started.add(number)
         heappush(self._deadlines, (command.deadline, number))
         return False
-
-    def wake(self, key: Key) -> None:
-        """Poll the commands that wait for ``key`` at the end of this turn.
-
-        Caller: the part of the core that has changed what the key stands for, in the same turn.
-        """
-        if key in self._by_key:
-            self._woken.add(key)
 
     def settle(self, *, now: float) -> Iterator[Command[object]]:
         """Complete what can be answered now, or has timed out, and yield it, the oldest first."""
         while due := self._take_due(now):  # once, as a rule: a command's end may wake others
             for number in sorted(due):
-                command = self._waiting[number]
+                command = self.waiting[number]
                 self._unfile(number)
                 if command.settle(now=now):
-                    del self._waiting[number]
+                    del self.waiting[number]
                     yield command
                 else:
                     self._file(number, command.keys())
@@ -218,12 +211,12 @@ class PendingCommands:
 
         Cost: it polls them all.
         """
-        return tuple(one for one in self._waiting.values() if one.answer() is not None)
+        return tuple(one for one in self.waiting.values() if one.answer() is not None)
 
     def check(self) -> None:
         """Assert every invariant."""
         assert not self._started
-        assert self._waiting.keys() == self._keys.keys() <= {n for _, n in self._deadlines}
+        assert self.waiting.keys() == self._keys.keys() <= {n for _, n in self._deadlines}
         assert all(self._keys.values()), "nothing could wake it"
         filed = {(key, number) for key, found in self._by_key.items() for number in found}
         assert filed == {(key, number) for number, keys in self._keys.items() for key in keys}
@@ -232,12 +225,12 @@ class PendingCommands:
     def _take_due(self, now: float) -> set[int]:
         """Take the numbers of the commands to be polled: started, woken, or at their deadline."""
         due, self._started = self._started, set()
-        for key in self._woken:
+        for key in self.woken:
             due |= self._by_key.get(key, set())
-        self._woken.clear()
+        self.woken.clear()
         while self._deadlines and self._deadlines[0][0] <= now:
             due.add(heappop(self._deadlines)[1])
-        return due & self._waiting.keys()
+        return due & self.waiting.keys()
 
     def _file(self, number: int, keys: tuple[Key, ...]) -> None:
         self._keys[number] = keys

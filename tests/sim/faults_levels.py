@@ -15,7 +15,7 @@ from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_
 from topicast.subscriber.client.subscriber import Reader
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, confirmed_claims
 from topicast.subscriber.placement.planner import Plan, Planner
-from topicast.subscriber.protocol.commands import Key, PendingCommands
+from topicast.subscriber.protocol.commands import PendingCommands
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.subscriptions import Subscriptions
 from topicast.subscriber.store.change_feed import ChangeFeed
@@ -216,15 +216,17 @@ class AnswersBelowTheFloor(View):
 
 
 class WakesNobodyForTopics(PendingCommands):
-    def wake(self, key: Key) -> None:
-        if not isinstance(key, int):
-            super().wake(key)
+    def __init__(self) -> None:
+        super().__init__()
+        wake = self.wake
+        self.wake = lambda key: None if isinstance(key, int) else wake(key)
 
 
 class WakesNobodyForReplies(PendingCommands):
-    def wake(self, key: Key) -> None:
-        if isinstance(key, int):
-            super().wake(key)
+    def __init__(self) -> None:
+        super().__init__()
+        wake = self.wake
+        self.wake = lambda key: wake(key) if isinstance(key, int) else None
 
 
 class ConfirmsEverything(ReadView):

@@ -72,7 +72,7 @@ def test_what_is_answered_completes_in_the_order_in_which_it_began() -> None:
     waits[0].is_over = waits[2].is_over = True
     pending.wake(2)
     assert list(pending.settle(now=0.0)) == [commands[0], commands[2]]
-    assert len(pending) == 1
+    assert list(pending.waiting.values()) == [commands[1]]
     pending.check()
 
 
