@@ -1,20 +1,28 @@
 """Settings of an attached driver: which source takes precedence, and what is refused."""
 
+import inspect
+import re
 from dataclasses import fields, replace
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from topicast.subscriber.spark.config import (
-    BUDGET,
     PLANNING_SHARE,
     AttachArguments,
     SparkSettings,
     bytes_of_share,
+    setting_of,
     settings_of,
+    spark_key,
+    variable,
 )
+from topicast.subscriber.spark.driver.handle import attach
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
+GUIDE: Final = Path(__file__).parents[3] / "docs" / "spark.md"
 HUB = "tcp://127.0.0.1:24000"
 
 
@@ -29,7 +37,7 @@ def read(
 def test_defaults_are_on_and_leave_the_users_data_alone() -> None:
     assert read(environ={"TOPICAST_STATESTORES": HUB}) == SparkSettings(
         statestores=HUB,
-        budget=BUDGET,
+        budget="64MB",
         control=ON,
         refresh_existing=False,
         refresh_cached=False,
@@ -129,3 +137,22 @@ def test_text_is_no_boolean_as_an_argument(name: str) -> None:
     """It would be true, whatever it says."""
     with pytest.raises(ConfigError, match=f"{name}='false' is not valid: True or False"):
         read(replace(AttachArguments(statestores=HUB), **{name: "false"}))
+
+
+def test_attach_has_the_arguments_that_are_declared_and_its_docstring_explains_each() -> None:
+    declared = [one.name for one in fields(AttachArguments)]
+    _, *arguments = inspect.signature(attach).parameters
+    assert arguments == declared
+    explained = re.findall(r"^        (\w+): ", attach.__doc__ or "", re.MULTILINE)
+    assert explained == ["spark", *declared]
+
+
+def test_guide_lists_each_setting_with_its_places_and_its_default() -> None:
+    row = r"^\| `(\w+)` \| `(spark[^`]*)` \| (.*?) \| (.*?) \|$"
+    rows = re.findall(row, GUIDE.read_text(), re.MULTILINE)
+    assert [row[0] for row in rows] == [one.name for one in fields(AttachArguments)]
+    for name, key, variables, default in rows:
+        declared = setting_of(name).default
+        assert key == spark_key(name)
+        assert f"`{variable(name)}`" in variables
+        assert not declared or default.startswith(f"`{declared}`")
