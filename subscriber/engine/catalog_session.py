@@ -81,6 +81,7 @@ class CatalogSession:
             tables=PulledTables(self._replicas, lineage=lineage, read_floor=read_floor),
             fence=self._replicas.fence,
             wake=wake,
+            latency=self._replicas.resident_set.latency,
             name=name,
         )
         self._wake = wake  # who waits for a reply

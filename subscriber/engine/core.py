@@ -47,7 +47,7 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.messages.readers import DriverFacts, Joined
 from ...topics.wire.messages.reports import Reported
 from ..config import Settings, budget_for
-from ..fetch.fetcher import LatencyEstimate, PartitionRequest, Result
+from ..fetch.fetcher import PartitionRequest, Result
 from ..placement.controller import PlacementController
 from ..placement.pins import PinRules
 from ..placement.planner import Planner
@@ -75,6 +75,7 @@ from ..replication.hub_session import HubSession
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
+from ..store.latency import LatencyEstimate
 from ..store.resident_set import Budget, ResidentSet
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
@@ -219,7 +220,7 @@ class Core:
             self.subscriptions,
             priorities,
             turn=turn,
-            planner=self._new_planner(MINIMAL_BYTES, self.catalog.fetcher.latency),
+            planner=self._new_planner(MINIMAL_BYTES, resident_set.latency),
             uses=uses,
             automatic=automatic,
         )

@@ -1,1 +1,1 @@
-"""Fetches tables from catalogd: pulls, their invalidation fence, revalidation, and latency."""
+"""Fetches tables from catalogd: pulls, their invalidation fence, and revalidation."""

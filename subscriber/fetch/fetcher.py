@@ -49,6 +49,7 @@ from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.refusal import Refusal
 from ..protocol.commands import Wake
+from ..store.latency import LatencyEstimate
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView
 
@@ -62,15 +63,6 @@ HELD_COST: Final = 16  # of an entry, in addition to its key
 
 SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
 SELECTION_BYTES_MAX: Final = 4096  # of a selection that is remembered, in a message; 24 KB here
-
-ROUND_TRIP_S: Final = 0.002  # as long as no pull was measured
-BYTES_PER_S: Final = 50e6
-ROUND_TRIP_S_MIN, ROUND_TRIP_S_MAX = 1e-4, 1.0  # no network is nearer, or farther away
-BYTES_PER_S_MIN, BYTES_PER_S_MAX = 1e6, 1e9
-SMALL_BYTES: Final = 16 << 10  # replies that take no time but the round trip
-LARGE_BYTES: Final = 256 << 10  # replies that do
-NEWS_SHARE: Final = 0.1
-FAR: Final = 4.0
 
 CLAIMS_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1 ms at catalogd
 LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 0.5 ms
@@ -173,37 +165,6 @@ class InvalidationFence:
         return [one for group, one in self._pulled.items() if self._topic_of(group) == topic]
 
 
-class LatencyEstimate:
-    """An estimate of how long a pull takes, as measured: a round trip, and time for its bytes.
-
-    Small replies measure the round trip, large replies the rate. A single slow pull says little, a
-    hundred of them are the truth: so a measurement counts a tenth, and at most FAR times the
-    estimate before it.
-    """
-
-    def __init__(self) -> None:
-        self.round_trip_s = ROUND_TRIP_S
-        self.bytes_per_s = BYTES_PER_S
-
-    def note(self, size: int, took_s: float) -> None:
-        """Take the measurement of a pull of ``size`` bytes; 0 seconds is none."""
-        if took_s > 0 and size <= SMALL_BYTES:
-            moved = _moved(self.round_trip_s, took_s)
-            self.round_trip_s = min(max(moved, ROUND_TRIP_S_MIN), ROUND_TRIP_S_MAX)
-        elif took_s > self.round_trip_s and size >= LARGE_BYTES:
-            moved = _moved(self.bytes_per_s, size / (took_s - self.round_trip_s))
-            self.bytes_per_s = min(max(moved, BYTES_PER_S_MIN), BYTES_PER_S_MAX)
-
-    def waiting_s(self, pulls: float, pulled_bytes: float) -> float:
-        """Return how long so many pulls, with so many bytes in all, take."""
-        return pulls * self.round_trip_s + pulled_bytes / self.bytes_per_s
-
-
-def _moved(known: float, measured: float) -> float:
-    near = min(max(measured, known / FAR), known * FAR)
-    return known + NEWS_SHARE * (near - known)
-
-
 @dataclass(slots=True)
 class _Page:
     """One answer of a pull, from ``after`` on, and what it has brought."""
@@ -286,6 +247,7 @@ class Fetcher:
         tables: HeldTables,
         fence: InvalidationFence,
         wake: Wake,
+        latency: LatencyEstimate,
         name: str = "",
     ) -> None:
         """Begin without a pull.
@@ -297,13 +259,14 @@ class Fetcher:
             tables: What is held of the tables that are pulled.
             fence: The newest invalidation of each table that is pulled.
             wake: Wakes the command that waits for a fetch.
+            latency: Takes how long each pull takes.
             name: Of the subscriber, so that refused pulls of several do not come at once.
         """
         self._clock = clock
         self._send = send
         self.sent = 0
         self.stale_replies = 0
-        self.latency = LatencyEstimate()
+        self._latency = latency
         self._fence = fence
         self._wake = wake
         self._tables = tables
@@ -448,7 +411,7 @@ class Fetcher:
         if part.cursor:
             self._continue(part)
             return None
-        self.latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
+        self._latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
         return Reply(pull.wanted, part, _result(pull, part), confirmed)
 

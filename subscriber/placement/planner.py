@@ -29,8 +29,8 @@ from math import inf
 from typing import Final
 
 from ...topics.topic import FULL, MINIMAL, NONE
-from ..fetch.fetcher import LatencyEstimate
 from ..store.eviction import PROTECTED_SHARE
+from ..store.latency import LatencyEstimate
 from .knapsack import Item, Knapsack
 from .usage import TopicUsage
 
@@ -94,7 +94,7 @@ class Plan:
 class _Candidate:
     """A topic during one plan: what it takes, what it saves, which level it gets.
 
-    Savings are seconds of waiting per second.
+    Savings are round trips of waiting per second.
     """
 
     now: Situation
@@ -200,17 +200,17 @@ class Planner:
             dwells=now < situation.since + DWELL_S,
             pause_until=-inf if pause is None else pause.until,
         )
-        waiting_s = self.latency.waiting_s
-        one.full_saves = waiting_s(usage.reads, usage.read_bytes)
+        saved = self.latency.saved
+        one.full_saves = saved(usage.reads, usage.read_bytes)
         if MINIMAL in self._offered and usage.working_bytes:
             one.working_bytes = min(int(usage.working_bytes * WORKING_ROOM), full_bytes)
-            missed_s = waiting_s(usage.misses, usage.missed_bytes)
-            one.cache_saves = max(one.full_saves - missed_s, 0.0)
+            missed = saved(usage.misses, usage.missed_bytes)
+            one.cache_saves = max(one.full_saves - missed, 0.0)
             one.full_saves -= one.cache_saves
         if situation.level == FULL:
             one.full_saves *= 1 + KEPT_BONUS
         else:
-            one.full_saves -= waiting_s(0, full_bytes) / PAYS_BACK_S
+            one.full_saves -= saved(0, full_bytes) / PAYS_BACK_S
         return one
 
     def _allot_minimal(self, candidates: Iterable[_Candidate], budget_bytes: int) -> None:

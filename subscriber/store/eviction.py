@@ -4,12 +4,12 @@
 
 Of either part the table of the lowest rank is looked at first:
 
-    rank == floor as it was then + times used * (1 / bytes + 1 / EVEN_BYTES)
+    rank == floor as it was then + what its uses have saved / bytes
 
-Each round trip saved counts the same, however large the table, but for the time that its bytes
-take; so many small tables are worth more than a large one. The floor rises to the rank of what
-leaves, so what is used no more leaves in the end. Readers set ``TableSnapshot.used`` without a
-lock; it is looked at, and cleared, when room is needed. So a scan of many tables, each used once,
+What a use saves (``latency.py``) is a round trip, however large the table, and the time that its
+bytes take; so many small tables are worth more than a large one. The floor rises to the rank of
+what leaves, so what is used no more leaves in the end. Readers set ``TableSnapshot.used`` without
+a lock; it is looked at, and cleared, when room is needed. So a scan of many tables, each used once,
 evicts no table in use. Source: docs/design/0005-room.md.
 """
 
@@ -19,8 +19,9 @@ from typing import Final
 
 from sortedcontainers import SortedList
 
+from .latency import LatencyEstimate
+
 PROTECTED_SHARE: Final = 0.5  # of all bytes kept; above 0.8 what is new leaves before it is used
-EVEN_BYTES: Final = 100_000  # bringing so many takes as long as the round trip
 TIMES_MAX: Final = 8  # of uses that count: what was in use for a day is evicted as soon
 
 Key = tuple[int, bytes]  # topic, group
@@ -38,7 +39,8 @@ class _Slot:
 class _Part:
     """Tables in the order of their ranks."""
 
-    def __init__(self) -> None:
+    def __init__(self, latency: LatencyEstimate) -> None:
+        self._latency = latency
         self.slots: dict[Key, _Slot] = {}
         self.held_bytes = 0  # of all slots
         self._floor = 0.0  # the rank of what left last; nothing here ranks below it
@@ -86,18 +88,19 @@ class _Part:
 
     def _rank(self, key: Key, slot: _Slot) -> None:
         self._ranked += 1
-        worth = 1 / max(slot.size, 1) + 1 / EVEN_BYTES
-        slot.rank = max(slot.floor + slot.times * worth, self._floor), self._ranked, key
+        size, times = max(slot.size, 1), slot.times
+        worth = self._latency.saved(times, times * size) / size
+        slot.rank = max(slot.floor + worth, self._floor), self._ranked, key
         self._ranks.add(slot.rank)
 
 
 class EvictionOrder:
     """The keys of what is kept, with their bytes; ``used`` returns and clears a key's use."""
 
-    def __init__(self, used: Callable[[Key], bool]) -> None:
+    def __init__(self, used: Callable[[Key], bool], latency: LatencyEstimate) -> None:
         self._used = used
-        self._probation = _Part()
-        self._protected = _Part()
+        self._probation = _Part(latency)
+        self._protected = _Part(latency)
 
     def __len__(self) -> int:
         return len(self._probation.slots) + len(self._protected.slots)

@@ -24,7 +24,8 @@ from ...topics.topic import (
     Entry,
     stub,
 )
-from .eviction import EVEN_BYTES, EvictionOrder, Key
+from .eviction import EvictionOrder, Key
+from .latency import LatencyEstimate
 from .table_snapshot import Swap, TableSnapshot, snapshot_of
 from .view import TopicView, View, prepare
 
@@ -165,7 +166,8 @@ class ResidentSet:
         self.pinned_sizes: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
         self.policy = policy
-        self._order = EvictionOrder(self._take_used)  # of all pulled tables that are not pinned
+        self.latency = LatencyEstimate()  # of pulls; the fetcher measures it
+        self._order = EvictionOrder(self._take_used, self.latency)  # of pulled tables, not pinned
         self._guesses: set[TopicLevel] = set()  # whose reservation is a guess, and yields to others
 
     @property
@@ -396,10 +398,10 @@ class ResidentSet:
         victims = tuple(self._order.cheapest(needed))
         if len(victims) < 2:
             return True  # the new table replaces that of the least worth
-        lost = sum(
-            self.policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
-        )
-        return lost <= self.policy.newcomer_rate(group) * (1 + growth / EVEN_BYTES)
+        rate, saved = self.policy.read_rate, self.latency.saved
+        lost = sum(saved(rate(one), rate(one) * size) for (_, one), size in victims)
+        gained = self.policy.newcomer_rate(group)
+        return lost <= saved(gained, gained * growth)
 
     def _discard_pulled(self, topic: int) -> None:
         held = self.view.pulled(topic)

@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import accumulate, groupby, pairwise
 from typing import Final
 
-from topicast.subscriber.fetch.fetcher import LatencyEstimate
+from topicast.subscriber.store.latency import ROUND_TRIP_S, LatencyEstimate
 from topicast.tests.bench.lake import Driver, Lake
 from topicast.tests.bench.report import beside, say
 from topicast.topics.topic import FULL, NAMESPACE
@@ -82,7 +82,7 @@ def by_hour(facts: Iterable[Fact]) -> Iterator[tuple[int, Iterator[Fact]]]:
 
 def waits_s(sizes: Sequence[int]) -> list[float]:
     """Return what a read of each table waits if it is pulled."""
-    return [LatencyEstimate().waiting_s(1, size) for size in sizes]
+    return [ROUND_TRIP_S * LatencyEstimate().saved(1, size) for size in sizes]
 
 
 def bound(lake: Lake, facts: Sequence[Fact], *, budget_bytes: int) -> list[float]:

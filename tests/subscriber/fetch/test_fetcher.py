@@ -9,25 +9,17 @@ import pytest
 
 from topicast.subscriber.fetch import fetcher as pulls
 from topicast.subscriber.fetch.fetcher import (
-    BYTES_PER_S,
-    BYTES_PER_S_MAX,
-    BYTES_PER_S_MIN,
-    LARGE_BYTES,
     PULLS_MAX,
-    ROUND_TRIP_S,
-    ROUND_TRIP_S_MAX,
-    ROUND_TRIP_S_MIN,
-    SMALL_BYTES,
     WAITING_MAX,
     Fetch,
     Fetcher,
     InvalidationFence,
-    LatencyEstimate,
     PartitionRequest,
     Reply,
     Result,
 )
 from topicast.subscriber.protocol.effects import Connection, Effect, Effects, Send
+from topicast.subscriber.store.latency import LatencyEstimate
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
@@ -81,6 +73,7 @@ class Machine:
     def __init__(self, base: Base, name: str) -> None:
         self._tables = Tables(base)
         self._turn = Turn[Effect]()
+        self.latency = LatencyEstimate()
         self.fetcher = Fetcher(
             count(1).__next__,
             clock=self._turn,
@@ -88,6 +81,7 @@ class Machine:
             tables=self._tables,
             fence=InvalidationFence(lambda _: 0),
             wake=lambda _: None,
+            latency=self.latency,
             name=name,
         )
         self.check, self.refusal = self.fetcher.check, self.fetcher.refusal
@@ -535,9 +529,9 @@ def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Publi
     machine, pull = begun(fetch())
     machine.part(replace(service.pulled(pull), last=False), now=0.1)
     (again,) = sent(machine.due(5.0))
-    before = machine.fetcher.latency.round_trip_s
+    before = machine.latency.round_trip_s
     machine.part(service.pulled(again), now=5.0 + 2 * before)
-    assert machine.fetcher.latency.round_trip_s == pytest.approx(1.1 * before)
+    assert machine.latency.round_trip_s == pytest.approx(1.1 * before)
 
 
 def test_fence_remembers_invalidations_of_what_is_being_pulled_only() -> None:
@@ -580,35 +574,6 @@ def test_fence_finds_the_topic_of_a_pull_that_began_before_topics_were_known() -
     assert fence.minimum(b"a") == 12
 
 
-def test_small_pulls_measure_the_round_trip_and_large_pulls_the_rate() -> None:
-    latency = LatencyEstimate()
-    for _ in range(100):
-        latency.note(SMALL_BYTES, 0.02)
-        latency.note(10 * LARGE_BYTES, 0.02 + 10 * LARGE_BYTES / 5e6)
-    assert latency.round_trip_s == pytest.approx(0.02, rel=0.01)
-    assert latency.bytes_per_s == pytest.approx(5e6, rel=0.01)
-    assert latency.waiting_s(3, 5e6) == pytest.approx(1.06, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("size", "took_s", "round_trip", "rate"),
-    [
-        pytest.param(100, 30.0, 1.3, 1.0, id="one slow pull"),
-        pytest.param(LARGE_BYTES, 30.0, 1.0, 0.925, id="one slow pull of many bytes"),
-        pytest.param(100, 0.0, 1.0, 1.0, id="no time"),
-        pytest.param(SMALL_BYTES + 1, 1.0, 1.0, 1.0, id="neither small nor large"),
-        pytest.param(LARGE_BYTES, ROUND_TRIP_S, 1.0, 1.0, id="faster than a round trip"),
-    ],
-)
-def test_one_measurement_changes_the_estimate_a_little_or_not_at_all(
-    size: int, took_s: float, round_trip: float, rate: float
-) -> None:
-    latency = LatencyEstimate()
-    latency.note(size, took_s)
-    assert latency.round_trip_s == pytest.approx(round_trip * ROUND_TRIP_S)
-    assert latency.bytes_per_s == pytest.approx(rate * BYTES_PER_S)
-
-
 def test_pulls_are_measured_and_the_planner_calculates_with_them() -> None:
     shopping = Shopping(automatic=True, never=("shop.orders",))
     latency = shopping.reader.member.placement.planner.latency
@@ -616,16 +581,3 @@ def test_pulls_are_measured_and_the_planner_calculates_with_them() -> None:
     for _ in range(50):
         shopping.table("shop.orders")
     assert latency.round_trip_s == pytest.approx(0.07, rel=0.1)
-
-
-def test_latency_estimates_stay_within_reason() -> None:
-    latency = LatencyEstimate()
-    for _ in range(300):
-        latency.note(100, 100.0)
-        latency.note(LARGE_BYTES, 1e9)
-    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S_MAX, BYTES_PER_S_MIN)
-    for _ in range(300):
-        latency.note(100, 1e-9)
-    for _ in range(300):
-        latency.note(1 << 40, 0.1)
-    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S_MIN, BYTES_PER_S_MAX)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from topicast.subscriber.fetch.fetcher import BYTES_PER_S, ROUND_TRIP_S
 from topicast.subscriber.placement.planner import PAYS_BACK_S, WORKING_ROOM, Plan, Situation
 from topicast.subscriber.placement.usage import TopicUsage
+from topicast.subscriber.store.latency import BYTES_PER_S, ROUND_TRIP_S
 from topicast.tests.subscriber.placement.traces import MINIMAL_BYTES
 from topicast.topics.topic import FULL, MINIMAL, NONE
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.fetch.fetcher import LatencyEstimate
 from topicast.subscriber.placement import planner as module
 from topicast.subscriber.placement.planner import (
     DWELL_S,
@@ -27,6 +26,7 @@ from topicast.subscriber.placement.planner import (
     Situation,
 )
 from topicast.subscriber.placement.usage import TopicUsage
+from topicast.subscriber.store.latency import LatencyEstimate
 from topicast.tests.subscriber.placement.situations import (
     KB,
     perform,

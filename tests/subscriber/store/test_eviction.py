@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.store.eviction import EvictionOrder, Key
+from topicast.subscriber.store.latency import LatencyEstimate
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
@@ -15,7 +16,7 @@ class Kept(EvictionOrder):
 
     def __init__(self, *sizes: int) -> None:
         """Keep the keys 0, 1, … with these bytes."""
-        super().__init__(self._take)
+        super().__init__(self._take, LatencyEstimate())
         self.marked: set[Key] = set()
         for number, size in enumerate(sizes):
             self.note(key(number), size)
