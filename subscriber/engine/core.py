@@ -527,7 +527,7 @@ class Core:
     def _on_heartbeat(self, heartbeat: Heartbeat) -> None:
         self.subscriptions.on_heartbeat(heartbeat)
         now = self.turn.now
-        self.current_at = now - max(self._replicas.age_s(), self._silent_s())
+        self.current_at = now - max(self._replicas.agreement.age_s(), self._silent_s())
         alive_at = self.subscriptions.catalog_alive_at
         limit_s = self._settings.max_staleness_s
         if alive_at is not None and limit_s is not None:
@@ -587,7 +587,7 @@ class Core:
                 version=replicas.version(topic),
                 bytes=replicas.held_bytes(topic),
                 hits=self.view.hits(topic),
-                lag_s=replicas.lag_s(topic),
+                lag_s=replicas.agreement.lag_s(topic),
                 full_bytes=sizes.get(topic, 0),
                 why=self.placement.reason(topic),
             )

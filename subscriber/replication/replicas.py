@@ -19,7 +19,6 @@ then by lowering the largest topics. The namespace is never lowered for another.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from ...topics.errors import OverBudget
@@ -53,6 +52,7 @@ from ..store.change_feed import ChangeFeed
 from ..store.resident_set import NoRoom, ResidentSet
 from ..store.table_snapshot import Swap, TableSnapshot
 from ..store.view import ReadFloor, TopicView, full_topic_view
+from .agreement import Agreement
 from .hub_session import HubSession
 
 CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
@@ -66,7 +66,6 @@ class TopicReplica:
     coming: Follower | None = None  # of another level; it will replace ``current``
     staged: TopicView | None = None  # what a coming full has brought; None for any other
     loading: bool = False  # it was never LIVE at full: what comes is not a change
-    current_at: float | None = None  # seconds: when it was last as new as the hub's heartbeat
 
     @property
     def topic(self) -> int:
@@ -120,10 +119,6 @@ class TopicReplica:
         one = self.coming or self.current
         return Position(topic=one.topic, level=one.level, epoch=one.epoch, version=one.version)
 
-    def lag_s(self, *, now: float) -> float:
-        """Return the seconds since the topic was known to be current; infinite if it never was."""
-        return inf if self.current_at is None else max(now - self.current_at, 0.0)
-
     def check(self) -> None:
         """Assert every invariant."""
         at_full = self.coming is not None and self.coming.level == FULL
@@ -165,10 +160,7 @@ class TopicReplicas:
         self._read_floor = read_floor
         self._next_id = next_id
         self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
-        self._agreed: tuple[int, tuple[int, ...]] | None = None
-        """Epoch and versions of the last heartbeat, if every replica was LIVE and there, and none
-        was fed anything since: the same heartbeat again changes nothing but ``_agreed_at``."""
-        self._agreed_at = 0.0  # seconds: in place of each replica's ``current_at``
+        self.agreement = Agreement(self._topics.keys(), turn)
         self._set = ReplicaSet(
             next_id=next_id,
             credit_step=CREDIT_STEP,
@@ -276,29 +268,6 @@ class TopicReplicas:
                 moved.append(replica.target())
         return tuple(moved)
 
-    def lag_max_s(self, *, now: float) -> float:
-        """Return the longest lag of a topic that was current once; 0 if none was."""
-        if self._agreed is not None:
-            return max(now - self._agreed_at, 0.0)
-        times = [one.current_at for one in self._topics.values() if one.current_at is not None]
-        return max(now - min(times), 0.0) if times else 0.0
-
-    def age_s(self) -> float:
-        """Return the seconds since all topics were known to be current; infinite: one never was.
-
-        Unlike ``lag_s`` it looks at no topic while all agree with the heartbeats.
-        """
-        now = self._turn.now
-        if self._agreed is not None:
-            return max(now - self._agreed_at, 0.0)
-        return max((one.lag_s(now=now) for one in self), default=inf)
-
-    def lag_s(self, topic: int) -> float:
-        """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
-        self._end_agreement()
-        replica = self._topics.get(topic)
-        return inf if replica is None else replica.lag_s(now=self._turn.now)
-
     def committed_bytes(self, topic: int) -> int:
         """Return what ``topic`` counts in the budget, or has reserved there."""
         return self.budget.committed((topic, MINIMAL)) + self.budget.committed((topic, FULL))
@@ -311,7 +280,7 @@ class TopicReplicas:
 
     def admit(self, topic: int, reserve_bytes: int) -> None:
         """Follow ``topic`` at full, for which so many bytes are set aside."""
-        self._end_agreement()
+        self.agreement.end()
         if self.level(topic) == MINIMAL:
             replica = self._topics[topic]
             if replica.current.level == FULL:  # it is being lowered: that ends at once
@@ -330,7 +299,7 @@ class TopicReplicas:
         """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
         if self.target_level(topic) == MINIMAL:
             return
-        self._end_agreement()
+        self.agreement.end()
         replica = self._topics.get(topic)
         if replica is not None:
             self._stop_coming(replica)
@@ -339,12 +308,10 @@ class TopicReplicas:
         if replica is not None and replica.is_live:
             replica.coming = follower = self._set.follow(topic, MINIMAL)
         else:
-            old_at = None
             if replica is not None:
-                old_at = replica.current_at
                 self._stop(self._topics.pop(topic).current)
             follower = self._set.follow(topic, MINIMAL)
-            self._topics[topic] = TopicReplica(follower, current_at=old_at)
+            self._topics[topic] = TopicReplica(follower)
         follower.opened(
             self._next_id(), now=self._turn.now
         )  # in time it catches up, without a position
@@ -360,6 +327,7 @@ class TopicReplicas:
             self._read_floor.answered(topic, replica.position)
         self._stop_coming(replica)
         del self._topics[topic]
+        self.agreement.discard(topic)
         self._stop(replica.current)
         self.resident_set.discard(topic)
         self.change_feed.discard(topic)
@@ -422,28 +390,16 @@ class TopicReplicas:
                 self._feed(topic_level, refused)
         self._processed(refused.request, REFUSAL_COST)
 
-    @property
-    def agreement(self) -> object:
-        """What the last heartbeats and all topics agree on: one object as long as they do; or None.
-
-        Deltas that came after the last heartbeat are not in it.
-        """
-        return self._agreed
-
-    def agrees(self, heartbeat: Heartbeat) -> bool:
-        """Return whether all topics are known to be as the heartbeat has them."""
-        return (heartbeat.epoch, heartbeat.versions) == self._agreed
-
     def on_heartbeat(self, heartbeat: Heartbeat, order: Iterable[int]) -> None:
         """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
-        now = self._turn.now
-        if self.agrees(heartbeat):  # as a rule: an idle subscriber does little else
-            self._agreed_at = now
+        if self.agreement.holds(heartbeat):  # as a rule: an idle subscriber does little else
+            self.agreement.renew()
             return
-        self._end_agreement()
+        self.agreement.end()
         if self._set.is_all_behind:
             return  # catch-ups bring what the hub has
-        all_current = True
+        all_current, now = True, self._turn.now
+        current_at = self.agreement.current_at
         epoch, find = heartbeat.epoch, self._topics.get  # 256 topics, 4 times a second
         for topic, version in zip(order, heartbeat.versions, strict=False):
             replica = find(topic)
@@ -455,12 +411,12 @@ class TopicReplicas:
                     all_current = False
                     continue  # its catch-up brings what the hub has
                 if current.epoch == epoch and current.version >= version:
-                    replica.current_at = now
+                    current_at[topic] = now
                     continue
             all_current = False
             self._compare(replica, PeerAt(epoch, version))
         if all_current:
-            self._agreed, self._agreed_at = (heartbeat.epoch, heartbeat.versions), now
+            self.agreement.begin(heartbeat)
 
     def tick(self) -> None:
         """Let followers that are behind request a catch-up, first or again."""
@@ -587,13 +543,13 @@ class TopicReplicas:
             if (follower.epoch, follower.version) < (newer.epoch, newer.version):
                 self._feed((replica.topic, follower.level), newer)
             else:
-                replica.current_at = self._turn.now
+                self.agreement.current_at[replica.topic] = self._turn.now
 
     def _feed(self, topic_level: TopicLevel, fact: Fact) -> None:
         follower, replica = self._set.get(topic_level), self._topics.get(topic_level[0])
         if follower is None or replica is None:
             return
-        self._end_agreement()
+        self.agreement.end()
         topic, epoch = topic_level[0], follower.epoch
         for step in self._set.feed(topic_level, fact, now=self._turn.now):
             self._apply(replica, topic_level, step)
@@ -719,18 +675,11 @@ class TopicReplicas:
         self.fence.invalidate_all(topic, version)
         self.resident_set.invalidate_all(topic, epoch, version)
 
-    def _end_agreement(self) -> None:
-        """Let each replica have its own ``current_at`` again: from now on they may differ."""
-        if self._agreed is None:
-            return
-        self._agreed = None
-        for replica in self:
-            replica.current_at = self._agreed_at
-
     def _check_agreement(self) -> None:
-        if self._agreed is None:
+        self.agreement.check()
+        if self.agreement.positions is None:
             return
-        epoch, versions = self._agreed
+        epoch, versions = self.agreement.positions
         for topic, version in zip(topic_ids(len(versions) - 1), versions, strict=True):
             replica = self._topics.get(topic)
             assert replica is None or (replica.is_live and replica.coming is None), topic

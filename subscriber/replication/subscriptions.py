@@ -210,7 +210,7 @@ class Subscriptions:
         if len(heartbeat.versions) - 1 != self._view.num_topics:
             self._renumber(len(heartbeat.versions) - 1)
         if self._join_at == inf:
-            is_behind = self._raising or not self.replicas.agrees(heartbeat)
+            is_behind = self._raising or not self.replicas.agreement.holds(heartbeat)
             self._join_at = now if is_behind else now + REJOIN_S * self._session.jitter
         if not self._requested and now >= self._join_at:
             self._join_all()
@@ -221,7 +221,7 @@ class Subscriptions:
         self.offers = heartbeat.offers
         self.replicas.on_heartbeat(heartbeat, order)
         if now >= self._alive_at + ALIVE_S and not self._session.greeting:
-            self._sign_of_life(self.replicas.agreement)
+            self._sign_of_life(self.replicas.agreement.positions)
 
     def on_joined(self, joined: Joined) -> None:
         """Follow what fits; drop at the hub what is not followed after all."""
@@ -477,7 +477,7 @@ class Subscriptions:
             self._reported_at = agreement
         self._status = status = Status(
             positions=moved,
-            lag_us=int(self.replicas.lag_max_s(now=now) * 1_000_000),
+            lag_us=int(self.replicas.agreement.lag_max_s() * 1_000_000),
             held_bytes=budget.held_bytes,
             budget_bytes=budget.total_bytes,
             audits=self._audit_counts.audits,

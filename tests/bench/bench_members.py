@@ -102,9 +102,10 @@ class Members:
         """Return whether each topic of every driver was current after ``since``, at no old hub."""
         if any(map(eq, self.hubs, old)):
             return False
-        now = time.monotonic()
-        replicas = (core.subscriptions.replicas for core in self._cores)
-        return all(one.lag_max_s(now=now) < now - since for one in replicas)
+        return all(
+            core.subscriptions.replicas.agreement.lag_max_s() < core.turn.now - since
+            for core in self._cores
+        )
 
     def turn(self, timeout_s: float) -> None:
         """Let the cores handle what has arrived, or is due."""

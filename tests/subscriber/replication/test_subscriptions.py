@@ -363,16 +363,16 @@ def test_topics_are_looked_at_again_only_once_a_heartbeat_differs() -> None:
     shopping = late()
     replicas = shopping.reader.member.subscriptions.replicas
     shopping.pass_time(1)
-    agreement = replicas.agreement
+    agreement = replicas.agreement.positions
     assert agreement is not None
     shopping.pass_time(5)
-    assert replicas.agreement is agreement
+    assert replicas.agreement.positions is agreement
     behind(shopping)
     shopping.pass_time(1)
-    assert replicas.agreement is None
+    assert replicas.agreement.positions is None
     shopping.release()
     shopping.pass_time(1)
-    assert replicas.agreement not in (None, agreement)
+    assert replicas.agreement.positions not in (None, agreement)
 
 
 @pytest.mark.parametrize("connection", [Connection.CONTROL, Connection.BULK])

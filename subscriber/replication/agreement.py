@@ -1,0 +1,75 @@
+"""Agreement: since when each followed topic was known to be as new as the hub's heartbeat.
+
+    every topic is LIVE and as new as a heartbeat ──begin──▶ agreed ──end──▶ a time for each topic
+                                                              │  ▲
+                                                              └──┘ the same heartbeat again
+
+An idle subscriber gets the same heartbeat again and again: while all agree with it, no topic is
+looked at. Whoever feeds a follower, or changes what is followed, ends the agreement first.
+"""
+
+from collections.abc import Collection
+from math import inf
+
+from ...topics.turn import Clock
+from ...topics.wire.messages.data import Heartbeat
+
+Positions = tuple[int, tuple[int, ...]]
+"""Epoch and versions of a heartbeat, the namespace's first."""
+
+
+class Agreement:
+    """When each of the ``followed`` topics was last current, and whether all agree since."""
+
+    def __init__(self, followed: Collection[int], clock: Clock) -> None:
+        """``followed``: as it is at each call."""
+        self.current_at: dict[int, float] = {}  # seconds, by topic; as it was when agreement began
+        self.positions: Positions | None = None  # what all agree on; None: they do not
+        self._agreed_at = 0.0  # seconds: in place of each topic's ``current_at``
+        self._followed = followed
+        self._clock = clock
+
+    def holds(self, heartbeat: Heartbeat) -> bool:
+        """Return whether all topics are known to be as the heartbeat has them."""
+        return (heartbeat.epoch, heartbeat.versions) == self.positions
+
+    def renew(self) -> None:
+        """Note that the heartbeat on which all agree came again."""
+        self._agreed_at = self._clock.now
+
+    def begin(self, heartbeat: Heartbeat) -> None:
+        """Note that all topics are as ``heartbeat`` has them, or newer."""
+        self.positions = heartbeat.epoch, heartbeat.versions
+        self._agreed_at = self._clock.now
+
+    def end(self) -> None:
+        """Let each topic have its own time again: from now on they may differ."""
+        if self.positions is not None:
+            self.positions = None
+            self.current_at = dict.fromkeys(self._followed, self._agreed_at)
+
+    def discard(self, topic: int) -> None:
+        """Forget when a topic was current that is followed no longer."""
+        self.current_at.pop(topic, None)
+
+    def lag_s(self, topic: int) -> float:
+        """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
+        if topic not in self._followed:
+            return inf
+        at = self.current_at.get(topic) if self.positions is None else self._agreed_at
+        return inf if at is None else max(self._clock.now - at, 0.0)
+
+    def lag_max_s(self) -> float:
+        """Return the longest lag of a topic that was current once; 0 if none was."""
+        times = self.current_at.values() if self.positions is None else (self._agreed_at,)
+        return max(self._clock.now - min(times), 0.0) if times else 0.0
+
+    def age_s(self) -> float:
+        """Return the seconds since all topics were known to be current; infinite: one never was."""
+        if self.positions is not None:
+            return max(self._clock.now - self._agreed_at, 0.0)
+        return max(map(self.lag_s, self._followed), default=inf)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.positions is not None or self.current_at.keys() <= set(self._followed)
