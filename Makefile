@@ -26,7 +26,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-python compat-spark compat-jvm compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 foreign check lint types sim mutants soak bench walks nightly fresh screenshots dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-jvm compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 foreign check lint types sim mutants killers soak bench walks nightly fresh screenshots dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -58,6 +58,9 @@ sim: $(STAMP)  ## simulate 10,000 seeds, the suite has 100; SEED=7 replays one
 
 mutants: .venv/mutants-$(SET_UP)  ## change the code of each rule of docs/protocol.md: a test must fail; ARGS="P-SUB-3" tries one
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
+
+killers: .venv/mutants-$(SET_UP)  ## name the mutants of a module that no test notices, and tests that notice none alone; ARGS="MODULE TESTS"
+	@$(BIN)/python tests/mutants/killers.py $(ARGS)
 
 soak: $(STAMP)  ## let Spark drivers write and read at once, then fail, at full length; SOAK_S=300 for so long
 	@CELLS=all SOAK_S=$${SOAK_S:-60} SILENT_S=30 LEASE_S=30 LATE_S=1 $(BIN)/python -m pytest -q -s \

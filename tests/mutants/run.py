@@ -147,16 +147,16 @@ def _try_place(job: tuple[str, list[str], dict[str, str], frozenset[str]]) -> Tr
     if citing:
         assert not _first_failure(tree, citing), f"{citing} fail without a mutant"
     limit_s = min(max(SLOWER * (time.monotonic() - begun), TIMEOUT_S_MIN), TIMEOUT_S)
-    mutants = [one for one in _mutants(tree, place) if not _is_excused(one, place, excused)]
+    made = [one for one in mutants(tree, place) if not _is_excused(one, place, excused)]
     survivors, notes = 0, []
-    for mutant in mutants:
+    for mutant in made:
         if citing and _first_failure(tree, citing, mutant, limit_s=limit_s):
             continue
         other = _first_failure(tree, ["--unit", _folder_of(mutant.path)], mutant)
         survivors += not other
         notes += [f"only {other} notices:" if other else "SURVIVOR", mutant.diff]
-    line = {"place": place, "rules": rules, "mutants": len(mutants), "survivors": survivors}
-    return Tried(len(mutants), survivors, (json.dumps(line), *notes))
+    line = {"place": place, "rules": rules, "mutants": len(made), "survivors": survivors}
+    return Tried(len(made), survivors, (json.dumps(line), *notes))
 
 
 def _folder_of(path: Path) -> str:
@@ -173,12 +173,12 @@ def _is_excused(mutant: Mutant, place: str, excused: dict[str, str]) -> bool:
     lines = mutant.diff.splitlines()
     removed = [line[1:].strip() for line in lines if line.startswith("- ")]
     added = [line[1:].strip() for line in lines if line.startswith("+ ")]
-    if len(removed) == len(added) == 1 and _differs_least(removed[0], added[0]):
+    if len(removed) == len(added) == 1 and is_least(removed[0], added[0]):
         return True
     return any(line in excused or f"{function}: {line}" in excused for line in added)
 
 
-def _differs_least(before: str, after: str) -> bool:
+def is_least(before: str, after: str) -> bool:
     """Tell whether a line is another by an instant, or by one in a number of hundreds."""
     if NOT_STRICT.sub(r"\1", before) == NOT_STRICT.sub(r"\1", after):
         clauses = zip(CLAUSE.split(before), CLAUSE.split(after), strict=True)
@@ -229,7 +229,7 @@ def _lines(path: Path, qualified: str) -> range:
     return range(found.lineno, (found.end_lineno or found.lineno) + 1)
 
 
-def _mutants(tree: Path, place: str) -> Iterator[Mutant]:
+def mutants(tree: Path, place: str) -> Iterator[Mutant]:
     """Yield every mutant of the function that ``place`` names, as "path:Class.method"."""
     name, _, qualified = place.partition(":")
     path = tree / name
