@@ -18,7 +18,8 @@ from .daemons import (
     pages_flags,
     serve,
 )
-from .flags import (
+from .logs import log_to_stderr
+from .options.flags import (
     SettingsCommand,
     config_option,
     flags_of,
@@ -26,7 +27,6 @@ from .flags import (
     settings_given,
     version_option,
 )
-from .logs import log_to_stderr
 
 CATALOGD_PAGES_PORT: Final = 25020
 CATALOGD_FLAGS: Final = {

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import __version__
 from ..topics.errors import ConfigError, TopicastError
 from ..topics.settings import pages_for_peers, parse_addresses
-from .exit_codes import FAILED, WRONG_USE
-from .flags import DEFAULT, F, flags_of
 from .lazy import LazyGroup
 from .notify import Announcement
-from .output import run
+from .options.flags import DEFAULT, F, flags_of
 from .pages.config import PagesConfig
-from .signals import handled
+from .terminal.exit_codes import FAILED, WRONG_USE
+from .terminal.output import run
+from .terminal.signals import handled
 
 if TYPE_CHECKING:
     from .pages.access import Access

@@ -6,11 +6,11 @@ from typing import Final
 
 import click
 
-from .exit_codes import TERMINATED
-from .flags import config_option, settings, version_option
 from .lazy import LazyGroup
-from .output import EXIT_CODES, run
-from .signals import unwinding
+from .options.flags import config_option, settings, version_option
+from .terminal.exit_codes import TERMINATED
+from .terminal.output import EXIT_CODES, run
+from .terminal.signals import unwinding
 
 PROGRAM: Final = "topicast"
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {

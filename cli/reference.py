@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 
 from .catalogd import catalogd
-from .flags import OutputOption
 from .lazy import subcommands
 from .main import topicast
+from .options.flags import OutputOption
 from .pages.metrics import CATALOGD, COUNTER, HISTOGRAMS, STATESTORED, VERDICT, Table, metric_name
-from .schemas import Schema, schema, text_of
 from .statestored import statestored
+from .terminal.schemas import Schema, schema, text_of
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
 SCHEMAS = "schemas.json"

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from .exit_codes import FAILED, INTERRUPTED, NOT_FOUND
+from .terminal.exit_codes import FAILED, INTERRUPTED, NOT_FOUND
 
 OLDEST = (3, 10)  # as setup.cfg has it
 RUN = "run"

@@ -15,7 +15,8 @@ from .daemons import (
     pages_flags,
     serve,
 )
-from .flags import (
+from .logs import log_to_stderr
+from .options.flags import (
     SettingsCommand,
     config_option,
     flags_of,
@@ -23,7 +24,6 @@ from .flags import (
     settings_given,
     version_option,
 )
-from .logs import log_to_stderr
 
 STATESTORED_PAGES_PORT: Final = 25010
 STATESTORED_FLAGS: Final = {

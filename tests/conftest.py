@@ -45,8 +45,8 @@ GROUPS = {  # files that one process runs, by folder and by how their names begi
     "tests/cli/": {
         "edge": (
             "test_daemons",
-            "test_operator",
-            "test_schemas",
+            "client/test_operator",
+            "terminal/test_schemas",
             "doctor/",
             *(f"commands/test_{one}" for one in SERVED),
         )
@@ -72,7 +72,7 @@ NOT_UNITS = tuple(
         *("cli/quickstart/test_stack.py", "cli/commands/test_local.py", "cli/commands/test_run.py"),
         *("cli/commands/pipeline/test_frame.py", "pipeline/test_session.py"),
         "pipeline/test_file_facts.py",
-        *("cli/test_extras.py", "cli/test_daemons.py", "cli/commands/test_keys.py"),
+        *("cli/terminal/test_extras.py", "cli/test_daemons.py", "cli/commands/test_keys.py"),
         *("cli/doctor/test_doctor.py", "cli/commands/test_show.py"),
     )
 )

@@ -50,7 +50,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
         *("cli/commands/pipeline/frame.py", "cli/quickstart/apps/*"),
     ),
     "click": ("cli/*",),
-    "tomli": ("cli/settings_file.py",),
+    "tomli": ("cli/options/settings_file.py",),
     "prometheus_client": ("cli/*",),
     "tornado": ("cli/pages/server.py",),
 }
@@ -101,6 +101,11 @@ ONE_WAY = {
     "pipeline": (
         *("datasource", "progress", "session", "conversion", "comparison", "sweep"),
         *("export", "convert", "audit", "files"),
+    ),
+    "cli": (
+        *("terminal", "options", "client", "records", "lazy", "logs", "notify", "pages"),
+        *("daemons", "statestored", "catalogd", "launch", "doctor", "quickstart", "commands"),
+        *("main", "reference", "start"),
     ),
 }
 # Modules that one import in subscriber/ loads one after the other, without that folder

@@ -8,11 +8,11 @@ import click
 
 from ...subscriber import Subscriber
 from ...topics.errors import NoSuchObject, UsageError
-from ..exit_codes import FAILED
-from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option, prints
-from ..lists import amount
-from ..operator import catalog_at, facts_of, ordered
-from ..output import Output, note
+from ..client.operator import catalog_at, facts_of, ordered
+from ..options.flags import ORDER_OPTIONS, READER_OPTIONS, command, option, prints
+from ..terminal.exit_codes import FAILED
+from ..terminal.lists import amount
+from ..terminal.output import Output, note
 
 COUNT_BUDGET: Final = "16MB"  # for the names alone; no content is asked for
 EVERYTHING: Final = click.option("--all", "everything", is_flag=True, help="Of every database.")

@@ -1,7 +1,7 @@
 """The command that a driver runs beside itself."""
 
 from ...subscriber.spark.agent.process import main
-from ..flags import command
+from ..options.flags import command
 
 
 @command(hidden=True)  # no person runs it

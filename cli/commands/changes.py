@@ -9,11 +9,11 @@ import click
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import ReadHistory, ReadRecent
-from .. import changes
-from ..flags import TIMEOUT, command, prints, statestores_option
-from ..lists import Heading, Record
-from ..operator import Operator, announced_at, at_each, note_policy
-from ..output import Output, note
+from ..client.operator import Operator, announced_at, at_each, note_policy
+from ..options.flags import TIMEOUT, command, prints, statestores_option
+from ..records import changes
+from ..terminal.lists import Heading, Record
+from ..terminal.output import Output, note
 
 LINES_MAX: Final = 4096  # of the log, in one answer of catalogd
 SHOWN: Final = 200  # of a list, unless --limit says otherwise

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from ...topics.errors import UsageError
-from ..flags import command
+from ..options.flags import command
 
 PROGRAM: Final = "topicast"
 VARIABLE: Final = "_TOPICAST_COMPLETE"  # by which the shell asks this program what to offer

@@ -7,10 +7,10 @@ import click
 
 from ...topics.errors import UsageError
 from ..daemons import daemons
-from ..flags import DEFAULT, command, prints, settings_file, settings_of
-from ..lists import Heading, in_words
-from ..output import Output, note
-from ..settings_file import SettingsFile, flags_in, section_of
+from ..options.flags import DEFAULT, command, prints, settings_file, settings_of
+from ..options.settings_file import SettingsFile, flags_in, section_of
+from ..terminal.lists import Heading, in_words
+from ..terminal.output import Output, note
 
 REQUIRED: Final = "required, and not given"
 ALL: Final = (

@@ -27,11 +27,11 @@ from ...topics.wire.messages.questions import (
     ReadTopics,
     ReadVerdict,
 )
-from ..exit_codes import DONE, NOT_REACHABLE
-from ..flags import PathName, command, option, prints, shown, statestores_option
-from ..operator import Operator, each_of
-from ..output import Output, WrittenFile, note, written
-from ..page_reader import PageReader, Secrets
+from ..client.operator import Operator, each_of
+from ..client.page_reader import PageReader, Secrets
+from ..options.flags import PathName, command, option, prints, shown, statestores_option
+from ..terminal.exit_codes import DONE, NOT_REACHABLE
+from ..terminal.output import Output, WrittenFile, note, written
 
 QUESTIONS: Final[Mapping[str, Mapping[str, Question[Any]]]] = {
     "statestored": {

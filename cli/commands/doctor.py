@@ -4,10 +4,10 @@ from dataclasses import asdict
 
 import click
 
-from ..exit_codes import DONE, FAILED
-from ..flags import Documents, SettingsCommand, option, prints, settings, statestores_option
-from ..output import Output
-from ..schemas import Fields, fields_of
+from ..options.flags import Documents, SettingsCommand, option, prints, settings, statestores_option
+from ..terminal.exit_codes import DONE, FAILED
+from ..terminal.output import Output
+from ..terminal.schemas import Fields, fields_of
 
 
 def _documents() -> Documents:

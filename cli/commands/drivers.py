@@ -11,23 +11,7 @@ from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages.answers import NamedFacts
 from ...topics.wire.messages.questions import ReadDriver
-from ..exit_codes import DONE
-from ..flags import TIMEOUT, Documents, Words, command, option, prints, statestores_option
-from ..fleet import (
-    NOBODY,
-    SHOWN,
-    ListedDriver,
-    each_once,
-    is_id,
-    matches,
-    problems,
-    shown,
-    told,
-    told_at_length,
-    unreachable,
-)
-from ..lists import Heading, Record
-from ..operator import (
+from ..client.operator import (
     OWN_ONLY,
     Operator,
     announced_at,
@@ -40,8 +24,24 @@ from ..operator import (
     readers_of,
     verdicts_at,
 )
-from ..output import Output, note
-from ..schemas import Cell, fields_of
+from ..options.flags import TIMEOUT, Documents, Words, command, option, prints, statestores_option
+from ..records.fleet import (
+    NOBODY,
+    SHOWN,
+    ListedDriver,
+    each_once,
+    is_id,
+    matches,
+    problems,
+    shown,
+    told,
+    told_at_length,
+    unreachable,
+)
+from ..terminal.exit_codes import DONE
+from ..terminal.lists import Heading, Record
+from ..terminal.output import Output, note
+from ..terminal.schemas import Cell, fields_of
 
 KNOWN = ("name", "driver", "registration", "statestored")
 RULES = (Heading(name="applications", rank=0), Heading(name="state", rank=0))

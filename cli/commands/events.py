@@ -11,13 +11,13 @@ import click
 
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import ReadEventCosts, ReadEventLog, ReadEvents
-from .. import changes
-from ..event_words import state_of, told
-from ..flags import ORDER_OPTIONS, command, prints, settings
-from ..lists import Record, in_ms
-from ..operator import Operator, facts_of, note_policy, ordered, shown_events
-from ..output import Output
-from ..schemas import Fields, Iso
+from ..client.operator import Operator, facts_of, note_policy, ordered, shown_events
+from ..options.flags import ORDER_OPTIONS, command, prints, settings
+from ..records import changes
+from ..records.event_words import state_of, told
+from ..terminal.lists import Record, in_ms
+from ..terminal.output import Output
+from ..terminal.schemas import Fields, Iso
 from .changes import events as list_
 
 LIST: Final = "list"

@@ -7,9 +7,9 @@ import click
 
 from ...subscriber.spark.jar.builder import build_jar
 from ...topics.errors import TopicastError
-from ..exit_codes import DONE
-from ..flags import command, prints
-from ..output import Output, WrittenFile, written
+from ..options.flags import command, prints
+from ..terminal.exit_codes import DONE
+from ..terminal.output import Output, WrittenFile, written
 
 
 @command()

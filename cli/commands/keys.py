@@ -15,9 +15,9 @@ from ...topics.keys.folder import KeysFolder, default_folder
 from ...topics.link import new_pair
 from ...topics.policy import parse_policy
 from ...topics.settings import parse_addresses
-from ..flags import command, option, prints, settings
-from ..lists import Heading
-from ..output import Output
+from ..options.flags import command, option, prints, settings
+from ..terminal.lists import Heading
+from ..terminal.output import Output
 
 KEYS_DIR = option(
     "keys_dir",

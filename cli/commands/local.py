@@ -10,11 +10,11 @@ from typing import Final
 import click
 
 from ...topics.errors import SourceError
-from ..exit_codes import DONE
-from ..extras import require
-from ..flags import PathName, SettingsCommand, command, option, settings
-from ..output import EXIT_CODES
-from ..signals import handled, wait_until_ended
+from ..options.flags import PathName, SettingsCommand, command, option, settings
+from ..terminal.exit_codes import DONE
+from ..terminal.extras import require
+from ..terminal.output import EXIT_CODES
+from ..terminal.signals import handled, wait_until_ended
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

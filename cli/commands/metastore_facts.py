@@ -6,12 +6,12 @@ from typing import Any, Final, TypedDict
 import click
 
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
-from ..changes import utc
-from ..flags import READER_OPTIONS, command, prints
-from ..lists import Heading
-from ..operator import catalog_at
-from ..output import Output
-from ..schemas import Iso
+from ..client.operator import catalog_at
+from ..options.flags import READER_OPTIONS, command, prints
+from ..records.changes import utc
+from ..terminal.lists import Heading
+from ..terminal.output import Output
+from ..terminal.schemas import Iso
 
 FUNCTIONS: Final = (
     *(

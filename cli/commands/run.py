@@ -14,12 +14,12 @@ from typing import Final
 import click
 
 from ...topics.errors import ConfigError
-from ..exit_codes import NOT_FOUND
-from ..flags import STATESTORES_DEFAULT, SettingsCommand, option, settings
 from ..launch.ahead import waiting_agent
 from ..launch.environment import AGENT, FOUND, STATESTORES, environment_of
 from ..launch.spark_commands import is_daemon, refuse_cluster
-from ..signals import Handler, handled, wait_until_ended
+from ..options.flags import STATESTORES_DEFAULT, SettingsCommand, option, settings
+from ..terminal.exit_codes import NOT_FOUND
+from ..terminal.signals import Handler, handled, wait_until_ended
 
 NO_SESSION: Final = (
     "no Spark session was made where the jar is on the class path (env -i, a spark-env.sh that "
@@ -68,7 +68,7 @@ def _look(statestores: str) -> None:
     """Say, while the application starts, that no statestored is there, and what is instead."""
     from ...topics.keys.folder import DRIVER, KEY, KEY_FILE, find_credential
     from ...topics.settings import parse_addresses
-    from ..reaching import nobody
+    from ..client.reaching import nobody
 
     with suppress(ConfigError):  # the driver says so
         is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # Spark may, too

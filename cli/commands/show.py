@@ -13,13 +13,13 @@ from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.sizes import size
-from ..changes import utc
-from ..flags import READER_OPTIONS, command, prints
-from ..lists import NOTHING, Heading
-from ..operator import Operator, catalog_at, note_policy
-from ..output import Output, note
-from ..schemas import Iso
-from ..sync_words import AS_OF, of_databases, off_by_default, states_of, why_not
+from ..client.operator import Operator, catalog_at, note_policy
+from ..client.sync_words import AS_OF, of_databases, off_by_default, states_of, why_not
+from ..options.flags import READER_OPTIONS, command, prints
+from ..records.changes import utc
+from ..terminal.lists import NOTHING, Heading
+from ..terminal.output import Output, note
+from ..terminal.schemas import Iso
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES: Final = ("files", "bytes", "small_percent", "newest", "swept_at")

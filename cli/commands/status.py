@@ -10,14 +10,22 @@ from ...topics.settings import Address, parse_addresses
 from ...topics.topic import offered_names
 from ...topics.verdict import Reason
 from ...topics.wire.messages.questions import ReadHubs, ReadStatus
-from ..exit_codes import DONE
-from ..flags import Documents, command, option, prints, statestores_option
-from ..operator import Asked, Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
-from ..output import Output, complain
-from ..overview import STATES, DaemonAnswers, Installation, counters, document, lines
-from ..reaching import stranger, unknown_host
-from ..schemas import Fields, fields_of
-from ..screen import clear, draw_again
+from ..client.operator import (
+    Asked,
+    Operator,
+    catalogd_at,
+    each_of,
+    facts_of,
+    note_policy,
+    verdict_by,
+)
+from ..client.reaching import stranger, unknown_host
+from ..options.flags import Documents, command, option, prints, statestores_option
+from ..records.overview import STATES, DaemonAnswers, Installation, counters, document, lines
+from ..terminal.exit_codes import DONE
+from ..terminal.output import Output, complain
+from ..terminal.schemas import Fields, fields_of
+from ..terminal.screen import clear, draw_again
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
 WATCH_S: Final = 2.0  # between two looks: an operator reads for longer

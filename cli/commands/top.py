@@ -10,14 +10,14 @@ import click
 from ...topics.errors import LinkError, UsageError
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages.questions import ReadRecent
-from ..activity import KEPT_MAX, MINUTES, Activity, Look, activity, picture
-from ..changes import told
-from ..exit_codes import DONE
-from ..flags import command, prints, statestores_option
-from ..lists import NO_LIMIT, Record
-from ..operator import Operator, announced_at, note_policy
-from ..output import Output, complain
-from ..screen import clear, draw_again
+from ..client.operator import Operator, announced_at, note_policy
+from ..options.flags import command, prints, statestores_option
+from ..records.activity import KEPT_MAX, MINUTES, Activity, Look, activity, picture
+from ..records.changes import told
+from ..terminal.exit_codes import DONE
+from ..terminal.lists import NO_LIMIT, Record
+from ..terminal.output import Output, complain
+from ..terminal.screen import clear, draw_again
 from .changes import LINES_MAX
 from .status import WATCH_S, stack_again, stack_at
 

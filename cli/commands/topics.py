@@ -15,11 +15,7 @@ from ...topics.sizes import size
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
 from ...topics.wire.messages.answers import LevelList
 from ...topics.wire.messages.questions import ReadLevels, ReadPositions, ReadStatus, ReadTopics
-from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
-from ..fleet import called
-from ..levels import alike, ranges, topic_name
-from ..lists import Heading, Record, amount, listed, short, span, wrapped
-from ..operator import (
+from ..client.operator import (
     OWN_ONLY,
     Operator,
     announced_at,
@@ -31,8 +27,12 @@ from ..operator import (
     note_policy,
     readers_of,
 )
-from ..output import Output, note
-from ..schemas import Fields, fields_of
+from ..options.flags import READER_OPTIONS, Documents, command, prints, statestores_option
+from ..records.fleet import called
+from ..records.levels import alike, ranges, topic_name
+from ..terminal.lists import Heading, Record, amount, listed, short, span, wrapped
+from ..terminal.output import Output, note
+from ..terminal.schemas import Fields, fields_of
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
 ASKED_MAX: Final = 32  # readers that are behind, of which each is asked how far in one topic

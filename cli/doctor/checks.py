@@ -10,7 +10,7 @@ from typing import Final
 
 from ...topics.backports import StrEnum
 from ...topics.errors import TopicastError
-from ..lists import wrapped
+from ..terminal.lists import wrapped
 
 CHECK_AT: Final = 11  # where in a line the name of a check begins
 FINDING_AT: Final = 26

@@ -16,7 +16,7 @@ from ...topics.keys.clients import ClientRole
 from ...topics.keys.credential import Credential
 from ...topics.link import new_pair
 from ...topics.settings import Address
-from ..extras import EXTRA_OF
+from ..terminal.extras import EXTRA_OF
 from .checks import Answer, ok, warning, wrong
 
 CONNECT_S: Final = 3.0

@@ -25,7 +25,7 @@ from ...topics.keys.folder import (
 )
 from ...topics.settings import Address, listen_address, parse_addresses
 from ..catalogd import catalogd
-from ..operator import ANSWER_TIMEOUT_S
+from ..client.operator import ANSWER_TIMEOUT_S
 from ..statestored import statestored
 from . import host
 from .checks import Answer, Check, ok

@@ -13,8 +13,8 @@ from ...topics.settings import Address
 from ...topics.verdict import Reason, Serving
 from ...topics.wire import header
 from ...topics.wire.messages.questions import ReadStatus
-from ..operator import AT_ONCE_S, Operator, facts_of, verdict_by
-from ..reaching import BUSY, problem
+from ..client.operator import AT_ONCE_S, Operator, facts_of, verdict_by
+from ..client.reaching import BUSY, problem
 from .checks import Answer, ok, warning, wrong
 
 APART_S: Final = 5.0  # of two clocks; fresh reads do not depend on them

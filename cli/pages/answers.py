@@ -25,7 +25,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from ... import __version__
 from ...topics.errors import TopicastError, UsageError
 from ...topics.verdict import Serving, Verdict
-from ..lists import span
+from ..terminal.lists import span
 from .document import document, link
 from .front import front_html
 from .grid import Query

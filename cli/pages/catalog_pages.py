@@ -38,8 +38,8 @@ from ...topics.objects.names import (
 from ...topics.objects.tables import Table, read_database, read_table
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.messages.fields import Cell
-from ..overview import place
-from ..sync_words import AS_OF, why_not
+from ..client.sync_words import AS_OF, why_not
+from ..records.overview import place
 from .grid import ROWS_MAX, Grid, Query
 from .memory_page import MemoryUse
 from .page import Page, grid_page

@@ -26,10 +26,10 @@ from ...topics.errors import UsageError
 from ...topics.histogram import HistogramFacts
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.wire.messages.questions import ReadWriter
-from .. import changes, event_words
-from ..lists import Record, in_ms
-from ..operator import facts_of
-from ..overview import place
+from ..client.operator import facts_of
+from ..records import changes, event_words
+from ..records.overview import place
+from ..terminal.lists import Record, in_ms
 from .figure import Bars
 from .grid import Grid, Query
 from .metrics import Histograms

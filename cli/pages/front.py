@@ -8,8 +8,8 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from ...topics.sizes import size
-from ..lists import amount, span
-from ..overview import STATESTORED, drivers_by_state, restart_of, seen_by
+from ..records.overview import STATESTORED, drivers_by_state, restart_of, seen_by
+from ..terminal.lists import amount, span
 from .document import link
 from .metrics import Facts
 from .page import NEEDS_SECRET, Page

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from ...topics.sizes import size
 from ...topics.wire.messages.fields import Cell
-from ..lists import in_ms, span
+from ..terminal.lists import in_ms, span
 from .document import link
 
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five

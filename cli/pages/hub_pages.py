@@ -12,9 +12,9 @@ from ...topics.objects.drivers import LIVE as DRIVER_LIVE
 from ...topics.topic import NAMESPACE
 from ...topics.wire.messages.answers import DriverStatus
 from ...topics.wire.messages.fields import Cell
-from .. import fleet
-from ..lists import Record
-from ..overview import place
+from ..records import fleet
+from ..records.overview import place
+from ..terminal.lists import Record
 from .grid import Grid, Query
 from .memory_page import MemoryUse
 from .page import Page, Parts, grid_page

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from ...topics.histogram import HistogramFacts
-from ..lists import in_ms
+from ..terminal.lists import in_ms
 from .document import link
 from .metrics import COUNTER, HISTOGRAMS, REFUSED, SECTIONS, Fact, Facts, Histograms
 

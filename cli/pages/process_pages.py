@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from ...topics.wire.messages.fields import Cell
-from ..flags import DEFAULT
 from ..logs import LINES_MAX
+from ..options.flags import DEFAULT
 from .grid import Grid
 from .page import Page, grid_page
 

@@ -19,9 +19,9 @@ from ...topics.wire.messages.answers import DriverStatus, Inspected, SubscriberS
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Cell
 from ...topics.wire.messages.questions import ReaderQuestion, ReadLevels, ReadTrace, ReadUsage
-from .. import fleet
-from ..levels import alike
-from ..lists import Record
+from ..records import fleet
+from ..records.levels import alike
+from ..terminal.lists import Record
 from .grid import Grid
 from .page import NEEDS_SECRET, Part
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Final
 
-from ..lists import aligned
+from ..terminal.lists import aligned
 
 BEGINNING: Final = (
     "Two ordinary Spark applications: a job that writes orders, and a report that reads them. "

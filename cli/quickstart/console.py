@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final
 
 from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from ..lists import aligned
+from ..terminal.lists import aligned
 
 WIDTH_MAX: Final = 96  # of the text after the time and the name
 WIDTH_MIN: Final = 40

@@ -21,7 +21,7 @@ from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.answers import NamedFacts
 from ...topics.wire.messages.questions import ReadTopics
-from ..operator import Operator
+from ..client.operator import Operator
 from .class_archive import MADE_S_MAX, application_environment
 from .comparison import ATTACHED, FIRST, JOB, PLAIN, REPEATED, ROUNDS, Repeated, Round, RoundAnswers
 from .console import Seen, commands, read_ready, shortened, width

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...subscriber.protocol.status import TopicInfo
 from ...topics.topic import LEVELS
-from ..lists import aligned
+from ..terminal.lists import aligned
 
 BEGIN: Final = "begin"
 STAY: Final = "stay"

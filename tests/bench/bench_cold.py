@@ -16,7 +16,7 @@ from contextlib import closing
 
 from hmsclient import HMSClient
 
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import DB, TIMEOUT_S, Bench
 from topicast.tests.bench.metastores import create_large

@@ -22,7 +22,7 @@ from typing import Final
 
 from hmsclient import HMSClient
 
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import DB, TIMEOUT_S, Bench
 from topicast.tests.bench.metastores import add_partitions, create_large

@@ -32,7 +32,7 @@ from typing import Final
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import TIMEOUT_S, Bench
 from topicast.tests.bench.lake import Driver, Lake, partition_counts

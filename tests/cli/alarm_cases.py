@@ -25,6 +25,7 @@ from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import CatalogStatus, MetastoreFacts
 from topicast.catalog.status import facts as facts_of_catalogd
 from topicast.catalog.status import verdict as verdict_of_catalogd
+from topicast.cli.client.reaching import no_statestored, nobody
 from topicast.cli.commands.drivers import RULES, OrderedRule
 from topicast.cli.commands.keys import COLUMNS as KEYS
 from topicast.cli.commands.keys import ListedClient
@@ -34,15 +35,14 @@ from topicast.cli.daemons import log_start
 from topicast.cli.doctor import host
 from topicast.cli.doctor.checks import Answer, Check, examine
 from topicast.cli.doctor.metastore import MetastoreChecks
-from topicast.cli.fleet import problems, told, told_at_length
-from topicast.cli.levels import topic_name
-from topicast.cli.lists import described, listed, wrapped
-from topicast.cli.overview import DaemonAnswers, Installation, counters, lines
 from topicast.cli.pages.event_pages import events
 from topicast.cli.pages.grid import Grid, in_words, shown
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, metric_name, registry_of
 from topicast.cli.pages.sources import verdict_of_loop
-from topicast.cli.reaching import no_statestored, nobody
+from topicast.cli.records.fleet import problems, told, told_at_length
+from topicast.cli.records.levels import topic_name
+from topicast.cli.records.overview import DaemonAnswers, Installation, counters, lines
+from topicast.cli.terminal.lists import described, listed, wrapped
 from topicast.statestore import status as hub_tables
 from topicast.statestore.status import HubStatus
 from topicast.subscriber.client.conversation import catalogd_behind

@@ -18,7 +18,7 @@ PRETEND = "" if OLD else "import sys; sys.version_info = (3, 8, 18, 'final', 0)\
 LOADED_BY_ANY_PYTHON = (
     "__init__.py",
     "cli/__init__.py",
-    "cli/exit_codes.py",
+    "cli/terminal/exit_codes.py",
     "cli/start.py",
 )
 

@@ -13,7 +13,7 @@ from topicast.catalog.catalogd import Catalogd
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import CatalogSettings
 from topicast.catalog.status import verdict
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
 from topicast.statestore.statestored import build as build_statestored

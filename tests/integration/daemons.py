@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from topicast.cli.operator import Operator, facts_of
+from topicast.cli.client.operator import Operator, facts_of
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import Running, running, steady_port
 from topicast.tests.waiting import until

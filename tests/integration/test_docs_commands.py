@@ -22,10 +22,10 @@ from urllib.request import urlopen
 import pytest
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.cli.exit_codes import DEGRADED
 from topicast.cli.quickstart.class_archive import application_environment
 from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.demo import PORTS
+from topicast.cli.terminal.exit_codes import DEGRADED
 from topicast.tests.integration.demonstration import check_demonstration
 from topicast.tests.integration.marked import END_S, Marked, marked
 from topicast.tests.waiting import until

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running, steady_port, topicast
 from topicast.tests.hive.releases import RealMetastore

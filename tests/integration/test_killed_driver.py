@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from topicast.cli.client.operator import Operator
 from topicast.cli.commands.drivers import drivers_of
-from topicast.cli.operator import Operator
 from topicast.statestore.members.drivers import SILENT
 from topicast.tests.cluster.served import served
 from topicast.tests.waiting import until

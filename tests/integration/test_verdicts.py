@@ -22,7 +22,7 @@ from urllib.request import urlopen
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.exit_codes import DEGRADED, DONE, NOT_REACHABLE
+from topicast.cli.terminal.exit_codes import DEGRADED, DONE, NOT_REACHABLE
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import Running, topicast
 from topicast.tests.integration.daemons import Daemons, both_daemons

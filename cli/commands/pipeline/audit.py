@@ -11,8 +11,8 @@ import click
 from ....topics.errors import NoSuchObject
 from ....topics.settings import parse_addresses
 from ....topics.wire.messages.questions import ReadStatus
-from ...flags import Documents, PathName, command, option, prints
-from ...operator import Operator, facts_of, ordered
+from ...client.operator import Operator, facts_of, ordered
+from ...options.flags import Documents, PathName, command, option, prints
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 if TYPE_CHECKING:

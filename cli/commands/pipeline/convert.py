@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from ....pipeline.conversion.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
-from ...flags import Documents, command, prints
+from ...options.flags import Documents, command, prints
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from ...flags import Documents, command, prints
-from ...schemas import Iso, fields_of
+from ...options.flags import Documents, command, prints
+from ...terminal.schemas import Iso, fields_of
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 

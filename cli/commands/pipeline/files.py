@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from ....pipeline.sweep.plan import SMALL_MB, SWEEP_EVERY_S
-from ...flags import Documents, command, prints
-from ...output import Output
-from ...schemas import Fields, Iso, fields_of
+from ...options.flags import Documents, command, prints
+from ...terminal.output import Output
+from ...terminal.schemas import Fields, Iso, fields_of
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 

@@ -17,12 +17,12 @@ from ....topics.backports import Self
 from ....topics.errors import ConfigError, TopicastError
 from ....topics.keys.folder import DRIVER, find_credential
 from ....topics.settings import parse_addresses
-from ...exit_codes import DONE, FAILED, INTERRUPTED
-from ...extras import require
-from ...flags import options, statestores_option
-from ...operator import Operator
-from ...output import Output, complain
-from ...signals import Handler, handled
+from ...client.operator import Operator
+from ...options.flags import options, statestores_option
+from ...terminal.exit_codes import DONE, FAILED, INTERRUPTED
+from ...terminal.extras import require
+from ...terminal.output import Output, complain
+from ...terminal.signals import Handler, handled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

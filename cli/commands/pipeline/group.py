@@ -4,8 +4,8 @@ from typing import Final
 
 import click
 
-from ...flags import settings
 from ...lazy import LazyGroup
+from ...options.flags import settings
 
 PLACES: Final = {
     "audit": "commands.pipeline.audit:audit",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema

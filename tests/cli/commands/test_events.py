@@ -8,7 +8,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.events import LINE_MAX
-from topicast.cli.exit_codes import FAILED
+from topicast.cli.terminal.exit_codes import FAILED
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import document, topicast

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.cli.exit_codes import DEGRADED, DONE
-from topicast.cli.operator import Operator
+from topicast.cli.client.operator import Operator
+from topicast.cli.terminal.exit_codes import DEGRADED, DONE
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import topicast

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.client.operator import Operator
 from topicast.cli.commands.topics import MEMBERS, in_use, late_first, meant, topic_lines
-from topicast.cli.levels import SUMS, alike
-from topicast.cli.lists import listed
-from topicast.cli.operator import Operator
+from topicast.cli.records.levels import SUMS, alike
+from topicast.cli.terminal.lists import listed
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, shown, topicast

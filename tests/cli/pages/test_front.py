@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.overview import DaemonAnswers, Installation, lines
 from topicast.cli.pages.front import brief, front_html
 from topicast.cli.pages.grid import Grid
 from topicast.cli.pages.metrics import Fact
 from topicast.cli.pages.page import grid_page
+from topicast.cli.records.overview import DaemonAnswers, Installation, lines
 
 HUB: dict[str, Fact] = {
     "num_topics": 256,

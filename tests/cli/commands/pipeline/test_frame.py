@@ -19,8 +19,8 @@ from topicast.cli.commands.pipeline.frame import (
     ProgressLine,
     run_pipeline,
 )
-from topicast.cli.flags import command
-from topicast.cli.output import run
+from topicast.cli.options.flags import command
+from topicast.cli.terminal.output import run
 from topicast.pipeline.progress import RunProgress
 from topicast.topics.errors import ConfigError, LinkError
 

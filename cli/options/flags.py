@@ -1,0 +1,311 @@
+"""Command-line options made from the fields of a config dataclass.
+
+The name of a field is that of the flag, its type decides how the text is read, and its default is
+shown in ``--help``. Each flag is accepted with ``_`` or ``-``, from the environment as
+``TOPICAST_`` and the flag in capitals, and from a settings file. The dataclass checks the values,
+and raises ``ConfigError``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from functools import partial, reduce
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_type_hints
+
+import click
+from click.core import ParameterSource
+
+from ... import __version__
+from ...topics.errors import ConfigError
+from ..terminal.output import EXIT_CODES
+from .settings_file import NAME, SettingsFile, flags_in, read_settings, section_of
+
+ENVIRONMENT_PREFIX: Final = "TOPICAST_"
+STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
+BUDGET_DEFAULT: Final = "64MB"
+DEFAULT: Final = "default"  # where the value of a flag comes from that nobody has given
+FILE: Final = f"{__name__}.file"  # the settings file, in the ``meta`` of a context
+HIDDEN: Final = "(set, not shown)"
+SECRET: Final = ("KEY", "PASSWORD", "SECRET", "TOKEN")  # in the names of settings
+NOT_SECRET: Final = ("_FILE", "KEYS_DIR")  # likewise: they are paths
+
+F = TypeVar("F", bound=Callable[..., Any])
+Documents: TypeAlias = Mapping[str, object]
+
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]  # as classes of click from 8.2 on are written
+else:
+    _Choice = click.Choice
+
+
+class PathName(click.Path):
+    """A path; an empty text, as of a variable that is not set, names nothing."""
+
+    def __init__(self, **how: Any) -> None:
+        """``how``: the keywords of click.Path."""
+        super().__init__(path_type=Path, **how)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a Path; fail if ``value`` is empty."""
+        if value == "":
+            self.fail("'' is not a path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Words(_Choice):
+    """One of several words, shown with their ``-``; with ``_`` they are read, too, as flags are."""
+
+    def get_metavar(
+        self,
+        param: click.Parameter,  # noqa: ARG002 - click gives it
+        ctx: click.Context | None = None,  # noqa: ARG002 - likewise, from 8.2 on
+    ) -> str:
+        """Return what stands in the usage."""
+        return f"[{'|'.join(self.choices)}]"
+
+    def get_invalid_choice_message(
+        self,
+        value: Any,
+        ctx: click.Context | None,  # noqa: ARG002 - likewise
+    ) -> str:
+        """Return what is wrong with another word."""
+        return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    """Return the context settings of click for every command: ``-`` is read as ``_``."""
+    return {
+        "token_normalize_func": lambda token: token.replace("-", "_"),
+        "help_option_names": ["--help", "-h"],
+        "max_content_width": 100,
+        **more,
+    }
+
+
+class SettingsCommand(click.Command):
+    """A command whose flags may be in the settings file that its program was given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, with the values of the file as defaults."""
+        if (file := settings_file(ctx)) is not None:
+            ctx.default_map = file.values(ctx)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; an error about a value of the file names the file."""
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            file, source = settings_file(ctx), ctx.get_parameter_source(error.setting)
+            if file is None or source is not ParameterSource.DEFAULT_MAP:
+                raise
+            place = file.place(section_of(ctx), error.setting)
+            raise ConfigError(place, error.value, error.allowed) from error
+
+
+def settings_file(context: click.Context) -> SettingsFile | None:
+    """Return the settings file that the program of ``context`` was given."""
+    found = context.meta.get(FILE)
+    return found if isinstance(found, SettingsFile) else None
+
+
+def config_option() -> Callable[[F], F]:
+    """Make ``--config`` of a program."""
+
+    def take(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+        if context.resilient_parsing:
+            return
+        context.meta[FILE] = file = read_settings(value)
+        if file is not None and not isinstance(context.command, click.Group):
+            context.default_map = file.values(context)
+
+    return click.option(
+        "--config",
+        type=PathName(),
+        metavar="FILE",
+        envvar=f"{ENVIRONMENT_PREFIX}CONFIG",
+        show_envvar=True,
+        show_default=f"{NAME} in this folder, if it is there",
+        default=None,
+        is_eager=True,
+        expose_value=False,
+        callback=take,
+        help="Settings: values of flags, by command.",
+    )
+
+
+command = partial(
+    click.command, cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES
+)
+
+
+def option(name: str, *short: str, **more: Any) -> Callable[[F], F]:
+    """Make one option ``--name``, also read from the environment; ``short``: as ``-n``."""
+    more.setdefault("show_default", True)
+    return click.option(
+        *short,
+        f"--{name}",
+        name,
+        envvar=ENVIRONMENT_PREFIX + name.upper(),
+        show_envvar=True,
+        **more,
+    )
+
+
+def flags_of(
+    config: type,
+    *,
+    meanings: Mapping[str, str],
+    defaults: Mapping[str, tuple[Any, str | bool]] = MappingProxyType({}),
+) -> Callable[[F], F]:
+    """Make one option for each field of the dataclass ``config``, in the order of its fields.
+
+    Args:
+        config: A dataclass of settings.
+        meanings: What each flag means, for ``--help``.
+        defaults: Replace those of the fields, where they depend on the machine; each with its
+            text in ``--help``, which is the same on every machine; True: the default itself.
+    """
+    hints = get_type_hints(config)
+
+    def decorate(command: F) -> F:
+        for field in reversed(fields(config)):
+            default, shown = defaults.get(field.name, (_default(field), True))
+            how = _how(hints[field.name], default) | {"show_default": shown}
+            command = option(field.name, help=meanings[field.name], **how)(command)
+        return command
+
+    return decorate
+
+
+def settings_given() -> list[tuple[str, str, str]]:
+    """Return each flag of the command that runs, its value, and where the value comes from."""
+    context = click.get_current_context()
+    found = settings_of(context, settings_file(context))
+    return [(name, "" if value is None else str(value), origin) for name, value, origin in found]
+
+
+def settings_of(
+    context: click.Context, file: SettingsFile | None
+) -> list[tuple[str, str | int | float | list[str] | None, str]]:
+    """Return each flag of the command of ``context``, its value, and where that comes from.
+
+    A secret is HIDDEN.
+    """
+    origins = {
+        ParameterSource.COMMANDLINE: "command line",
+        ParameterSource.ENVIRONMENT: "environment",
+    }
+    places = {} if file is None else file.places(context)
+    found = []
+    for name, flag in flags_in(context.command).items():
+        source = context.get_parameter_source(str(flag.name)) or ParameterSource.DEFAULT
+        value = shown(name, context.params.get(str(flag.name)))
+        is_of_file = source is ParameterSource.DEFAULT_MAP
+        origin = places.get(name, DEFAULT) if is_of_file else origins.get(source, DEFAULT)
+        found.append((name, value, origin))
+    return found
+
+
+def shown(name: str, value: Any) -> str | int | float | list[str] | None:
+    """Return the ``value`` of a setting, or HIDDEN if it is a secret, as its name says."""
+    if isinstance(value, tuple):  # of KEY=VALUE, or of paths
+        return [_shown_pair(str(one)) for one in value]
+    upper = name.upper().replace(".", "_")
+    is_secret = any(one in upper for one in SECRET) and not upper.endswith(NOT_SECRET)
+    if is_secret and value:
+        return HIDDEN
+    if isinstance(value, Path):
+        return str(value)
+    return value if isinstance(value, str | int | float) else None  # click has a mark of its own
+
+
+def _shown_pair(text: str) -> str:
+    name, equals, value = text.partition("=")
+    return f"{name}={shown(name, value)}" if equals else text
+
+
+def version_option(name: str) -> Callable[[F], F]:
+    """Make ``--version`` of the command ``name``."""
+    return click.version_option(__version__, "--version", message=f"{name} %(version)s")
+
+
+def statestores_option(used: str = "the first that answers is used") -> Callable[[F], F]:
+    """Make ``--statestores``, for commands that connect to a hub; ``used``: which of several."""
+    return option(
+        "statestores",
+        default=STATESTORES_DEFAULT,
+        metavar="ADDRESSES",
+        help=f"Addresses of statestoreds, separated by commas; {used}.",
+    )
+
+
+def options(*made: Callable[[F], F]) -> Callable[[F], F]:
+    """Make several options, which ``--help`` lists in this order."""
+    return lambda command: reduce(lambda one, add: add(one), reversed(made), command)
+
+
+TIMEOUT: Final = option(
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    help="How long to wait for an answer.",
+)
+
+
+class OutputOption(click.Option):
+    """``-o``. ``documents`` returns the types of what the command prints in JSON, by its use."""
+
+    def __init__(self, *args: Any, documents: Callable[[], Documents], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.documents = documents
+
+
+def prints(documents: Callable[[], Documents]) -> Callable[[F], F]:
+    """Make ``-o`` of a command.
+
+    Args:
+        documents: Returns the types of what it prints in JSON, as ``schemas`` reads them: by the
+            arguments with which it prints them, none of which is empty.
+    """
+    return option(
+        "output",
+        "-o",
+        cls=OutputOption,
+        documents=documents,
+        type=click.Choice(["table", "wide", "json"]),
+        default="table",
+        help="To read, with every column, or one whole JSON document for programs.",
+    )
+
+
+ORDER_OPTIONS: Final = options(statestores_option(), TIMEOUT)
+READER_OPTIONS: Final = options(
+    statestores_option(),
+    option(
+        "budget",
+        default=BUDGET_DEFAULT,
+        metavar="SIZE",
+        help="Memory for the catalog; content that does not fit is pulled.",
+    ),
+    TIMEOUT,
+)
+
+
+def _default(field: "Field[Any]") -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return None if field.default is MISSING else field.default
+
+
+def _how(hint: Any, default: Any) -> dict[str, Any]:
+    """Return the keywords of click's option for a value of the type ``hint``."""
+    if hint in (bool, bool | None):
+        # As gflags has it: --flag, --flag=true, --flag=false.
+        return {"type": bool, "is_flag": False, "flag_value": "true", "default": default}
+    if hint == str | None:
+        return {"type": str, "default": default}
+    if hint in (Path, Path | None):
+        return {"type": PathName(), "default": default}
+    return {"type": hint, "default": default}

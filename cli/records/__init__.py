@@ -1,0 +1,1 @@
+"""Rows and lines about what daemons answered, the same for commands and pages."""

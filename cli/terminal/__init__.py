@@ -1,0 +1,1 @@
+"""What a command prints, how it is interrupted, and the code with which it ends."""

@@ -1,0 +1,172 @@
+"""What commands print: results on standard output, errors on standard error; and their exit codes.
+
+    0 done    1 failed    2 wrong use    3 not reachable    4 timed out
+    5 degraded: ``status`` has answers from all, and a daemon does not serve as it should
+
+``--output table`` is to be read: a line for each item, which fits a terminal; a pipe has room for
+any. ``wide`` has every column. ``json`` is one document, and whole: numbers are numbers, times are
+of ISO 8601; a stream (``watch``) is one document a line.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypedDict
+
+import click
+
+from ...topics.errors import (
+    ConfigError,
+    LinkError,
+    NoSuchObject,
+    NotReady,
+    OverBudget,
+    TopicastError,
+    UsageError,
+)
+from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
+from .extras import needs
+from .lists import NO_LIMIT, Heading, described, listed, wrapped
+
+if TYPE_CHECKING:  # the messages take 0.2 s to import
+    from pathlib import Path
+
+    from ...topics.wire.messages.fields import Cell
+
+EXIT_CODES: Final = """\b
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out,
+5 degraded."""
+
+
+_CODES: Final = (  # the first that fits
+    (NoSuchObject, FAILED),
+    (OverBudget, FAILED),
+    (UsageError, WRONG_USE),
+    (ConfigError, WRONG_USE),
+    (NotReady, TIMED_OUT),
+    (LinkError, NOT_REACHABLE),
+    (TopicastError, FAILED),
+)
+
+
+class Output:
+    """Prints lists, documents and the items of a stream, to be read or as JSON."""
+
+    def __init__(self, form: str, *, to: TextIO | None = None) -> None:
+        self.form = form
+        self._to = to or sys.stdout
+
+    @property
+    def is_json(self) -> bool:
+        """Whether programs read along."""
+        return self.form == "json"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads along, and not a file or another program."""
+        return self._to.isatty()
+
+    @property
+    def width(self) -> int:
+        """The characters of a line; a pipe has room for any."""
+        return shutil.get_terminal_size().columns if self._to.isatty() else NO_LIMIT
+
+    def rows(
+        self, columns: Sequence[Heading], records: Sequence[Mapping[str, Any]], *, nothing: str
+    ) -> None:
+        """Print a line for each record, or ``nothing``; in JSON a list of whole records."""
+        if self.is_json:
+            self._dump(records)
+        elif records:
+            lines = listed(columns, records, width=self.width, wide=self.form == "wide")
+            self._write("\n".join(lines))
+        else:
+            self._write(nothing)
+
+    def document(self, content: Mapping[str, Any] | Sequence[Any], *, text: str) -> None:
+        """Print ``content`` in JSON, else ``text``."""
+        if self.is_json:
+            self._dump(content)
+        else:
+            self._write(text)
+
+    def sentence(self, content: Mapping[str, Any] | Sequence[Any], *, text: str) -> None:
+        """Print ``content`` in JSON, else ``text``, of which no word is broken."""
+        self.document(content, text="\n".join(wrapped(text, width=self.width)))
+
+    def facts(self, content: object, pairs: Iterable[tuple[str, Cell]]) -> None:
+        """Print ``content`` in JSON, else a line for each name and value."""
+        if self.is_json:
+            self._dump(content)
+        else:
+            self._write("\n".join(described(pairs, width=self.width)))
+
+    def item(self, content: Mapping[str, object], *, text: str) -> None:
+        """Print one item of a stream on one line, at once."""
+        self._write(json.dumps(content, ensure_ascii=False) if self.is_json else text)
+        self._to.flush()
+
+    def _dump(self, content: object) -> None:
+        self._write(json.dumps(content, ensure_ascii=False, indent=2))
+
+    def _write(self, text: str) -> None:
+        print(text, file=self._to)
+
+
+class WrittenFile(TypedDict):
+    """A file that a command has written."""
+
+    file: str
+    bytes: int
+
+
+def written(file: Path, size: int, printed: Output) -> None:
+    """Print that a command has written ``file``, of ``size`` bytes."""
+    printed.document(WrittenFile(file=str(file), bytes=size), text=f"{file}: {size} bytes")
+
+
+def exit_code(error: TopicastError) -> int:
+    """Return the exit code of a command that ended with ``error``."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exit_code) -> NoReturn:
+    """Run ``command`` with the arguments of this process and end the process."""
+    code = FAILED
+    try:
+        answer = command.main(standalone_mode=False)
+        code = answer if isinstance(answer, int) else DONE
+    except TopicastError as error:
+        complain(str(error))
+        code = code_of(error)
+    except ModuleNotFoundError as error:
+        complain(needs(error, command))
+    except click.ClickException as error:  # wrong use, which click describes
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def note(message: str) -> None:
+    """Print on standard error what a reader must know of the result."""
+    _say("note: ", message)
+
+
+def complain(message: str) -> None:
+    """Print an error on standard error."""
+    _say("error: ", message)
+
+
+def _say(head: str, message: str) -> None:
+    """Print a line; on a terminal in several if need be, of which no word is broken."""
+    text = f"{head}{message}"
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        lines = (wrapped(one, width=width, rest="  ") for one in text.splitlines())
+        text = "\n".join(line for some in lines for line in some)
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,136 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from topicast.catalog.config import CatalogdConfig
+from topicast.cli.catalogd import CATALOGD_FLAGS
+from topicast.cli.options.flags import Words, flags_of, settings, statestores_option, version_option
+from topicast.cli.statestored import STATESTORED_FLAGS
+from topicast.statestore.config import StatestoredConfig
+from topicast.topics.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    state_store_port: int = 24000
+    interval_s: float = 0.2
+    in_background: bool = True
+    state_dir: Path = field(default_factory=Path)
+    hubs: str = "tcp://127.0.0.1:24000"
+
+    def __post_init__(self) -> None:
+        if self.interval_s < 0:
+            raise ConfigError("interval_s", self.interval_s, "0 or more")
+
+
+MEANINGS = {name: f"What {name} means." for name in Config.__dataclass_fields__}
+
+
+@click.command(context_settings=settings())
+@flags_of(Config, meanings=MEANINGS, defaults={"state_dir": (Path("/var/lib/x"), "the usual")})
+@version_option("tool")
+def command(**given: Any) -> Config:
+    return Config(**given)
+
+
+def read(*arguments: str) -> Config:
+    config = command.main(list(arguments), standalone_mode=False)
+    assert isinstance(config, Config)
+    return config
+
+
+@pytest.mark.parametrize("written", ["--state_store_port=7", "--state-store-port=7"])
+def test_flag_is_accepted_with_underscore_and_with_hyphen(written: str) -> None:
+    assert read(written).state_store_port == 7
+
+
+def test_values_have_the_types_of_the_fields() -> None:
+    config = read("--interval-s", "0.5", "--state_dir", "/tmp/x", "--hubs", "tcp://a:1")
+    assert config == Config(interval_s=0.5, state_dir=Path("/tmp/x"), hubs="tcp://a:1")
+
+
+def test_defaults_are_those_of_the_dataclass_unless_the_edge_knows_better() -> None:
+    assert read() == Config(state_dir=Path("/var/lib/x"))
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        (["--in_background"], True),
+        (["--in-background=true"], True),
+        (["--in_background=false"], False),
+        (["--in_background", "--state_store_port=7"], True),
+    ],
+)
+def test_switches_are_written_as_gflags_has_them(written: list[str], value: bool) -> None:
+    assert read(*written).in_background is value
+
+
+def test_environment_is_read_where_the_flag_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPICAST_STATE_STORE_PORT", "8")
+    monkeypatch.setenv("TOPICAST_IN_BACKGROUND", "false")
+    assert read() == Config(state_store_port=8, in_background=False, state_dir=Path("/var/lib/x"))
+    assert read("--state_store_port=9").state_store_port == 9
+
+
+def test_what_the_dataclass_does_not_allow_is_its_own_error() -> None:
+    with pytest.raises(ConfigError, match="interval_s=-1"):
+        read("--interval_s=-1")
+
+
+def test_text_of_another_type_is_wrong_use() -> None:
+    with pytest.raises(click.UsageError, match="not a valid integer"):
+        read("--state_store_port=many")
+
+
+def test_empty_path_is_wrong_use() -> None:
+    with pytest.raises(click.BadParameter, match="'' is not a path"):
+        read("--state_dir=")
+
+
+def test_unknown_flag_is_refused_and_not_ignored() -> None:
+    with pytest.raises(click.UsageError, match="keys"):
+        read("--keys_dir=/x")
+
+
+def test_help_names_environment_and_default(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--help"], standalone_mode=False, terminal_width=96)
+    printed = " ".join(capsys.readouterr().out.split())
+    described = "[env var: TOPICAST_STATE_STORE_PORT; default: 24000]"
+    assert f"What state_store_port means. {described}" in printed
+    assert "default: (the usual)" in printed
+
+
+def test_statestores_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command(context_settings=settings())
+    @statestores_option()
+    def look(statestores: str) -> str:
+        return statestores
+
+    monkeypatch.setenv("TOPICAST_STATESTORES", "tcp://hub:1")
+    assert look.main([], standalone_mode=False) == "tcp://hub:1"
+
+
+def test_word_is_shown_with_its_hyphen_and_read_with_either(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @click.command(context_settings=settings())
+    @click.argument("state", type=Words(("on", "dry-run")))
+    def switch(state: str) -> str:
+        return state
+
+    assert [switch.main([one], standalone_mode=False) for one in ("dry-run", "dry_run")] == [
+        *("dry-run", "dry-run"),
+    ]
+    with pytest.raises(click.BadParameter, match="'off' is not one of 'on', 'dry-run'"):
+        switch.main(["off"], standalone_mode=False)
+    switch.main(["--help"], standalone_mode=False)
+    assert "[on|dry-run]" in capsys.readouterr().out
+
+
+def test_every_setting_has_a_meaning() -> None:
+    assert list(STATESTORED_FLAGS) == list(StatestoredConfig.__dataclass_fields__)
+    assert list(CATALOGD_FLAGS) == list(CatalogdConfig.__dataclass_fields__)
