@@ -39,11 +39,12 @@ from ..topics.wire.messages.questions import (
 )
 from .event_status import event_facts
 from .ingest.events.event_history import EventFacts
-from .ingest.events.event_processor import ProcessorFacts
+from .ingest.events.event_processor import EventState, ProcessorFacts
 from .ingest.events.poller import EVENTS_OFF, PAUSED, UNPROVEN
 from .reconcile.progress import ReconciliationFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
+BEHIND_S: Final = 60.0  # that changes of the metastore wait: as long as a call that hangs may last
 HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
 APART: Final = frozenset(
     (
@@ -58,6 +59,7 @@ PARTITIONS_UNREADABLE: Final = "partitions unreadable"
 LOADING: Final = "loading"
 UNFOLLOWED: Final = "not followed"
 COMPARED: Final = ("reconcile_ended_s", "reconcile_late_s")
+CATCHING_UP: Final = "events were paused, and what has changed meanwhile is being read"
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
 TRY_EVENTS: Final = "topicast doctor --role catalogd, on this host, tries whether events come"
 
@@ -191,7 +193,8 @@ def verdict(status: CatalogStatus) -> Verdict:
         (
             *_store(status.store_full),
             *memory_short(status.memory),
-            *_metastore(status.metastore),
+            *_metastore(status),
+            *_lag(status),
             *_comparison(status.reconciliation),
             *_hubs(status.hubs),
             *_rules(status.rules),
@@ -211,8 +214,9 @@ def _store(full: StoreFull | None) -> Iterator[Reason]:
         )
 
 
-def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
+def _metastore(status: CatalogStatus) -> Iterator[Reason]:
     """Yield what catalogd lacks of its metastore."""
+    found = status.metastore
     where = f"does the metastore run, and at --hive_metastore_uris={found.addresses}?"
     failed = found.polls or found.names
     reason, mend = (f": {failed}", f"{TRIED_AGAIN}: {where}") if failed else ("", "wait")
@@ -233,11 +237,12 @@ def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
             mend="remove the flag where changes are to be seen by themselves",
         )
     elif found.source_problem.startswith(PAUSED):
+        is_over = status.processor.state is not EventState.PAUSED
         yield Reason(
             state=Serving.DEGRADED,
             code="events_paused",
-            what=found.source_problem,
-            mend="what was held before is served meanwhile",
+            what=CATCHING_UP if is_over else found.source_problem,
+            mend="wait" if is_over else "what was held before is served meanwhile",
         )
     elif found.source_problem:
         yield Reason(
@@ -270,6 +275,22 @@ def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
             "was read again whole",
             mend="topicast doctor says whether the metastore's release was tried",
         )
+
+
+def _lag(status: CatalogStatus) -> Iterator[Reason]:
+    """Yield that changes are not published although the metastore tells them."""
+    found, lag_s = status.metastore, status.lag_s or 0.0
+    if lag_s < BEHIND_S or found.polls or found.missing or found.source_problem:
+        return
+    waiting = status.lag_events
+    events = "1 event waits" if waiting == 1 else f"{waiting} events wait"
+    yield Reason(
+        state=Serving.DEGRADED,
+        code="behind",
+        what=f"for {lag_s:.0f} s changes of the metastore have not been published ({events})",
+        mend="topicast events status shows what the current batch waits for; does the metastore "
+        "answer reads of tables?",
+    )
 
 
 def _comparison(found: ReconciliationFacts) -> Iterator[Reason]:

@@ -49,6 +49,7 @@ APART: Final = (
 )
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead reader is no news
+BEHIND_S: Final = 60.0  # that a subscriber is not current: a catch-up of everything takes less
 NAMED_MAX: Final = 5  # subscribers in a reason
 READS: Final = READER.name.lower()  # the role of a subscriber
 COMMAND: Final = "command"  # the role of a reader that is a command
@@ -136,6 +137,7 @@ def verdict(status: HubStatus) -> Verdict:
             *_catalogd(status),
             *memory_short(status.memory),
             *_lost(status.subscribers),
+            *_behind(status),
             *_drivers(status.drivers),
             *refused_handshakes(status.handshake_failed_s),
         )
@@ -188,6 +190,29 @@ def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
         )
 
 
+def _behind(status: HubStatus) -> Iterator[Reason]:
+    """Yield which subscribers answer, and do not get along, unless catalogd itself is silent."""
+    late = [
+        one
+        for one in status.subscribers
+        if one.role == READS and one.state != LOST and one.lag_s >= BEHIND_S
+    ]
+    if not late or _hears_nothing(status):
+        return
+    named = ", ".join(f"{one.name} for {one.lag_s:.0f} s" for one in late[:NAMED_MAX])
+    more = f", {len(late) - NAMED_MAX} more" if len(late) > NAMED_MAX else ""
+    yield Reason(
+        state=Serving.DEGRADED,
+        code="subscribers_behind",
+        what=f"subscribers have not been current: {named}{more}",
+        mend="topicast subscribers shows all; look at the network to them, and at their processes",
+    )
+
+
+def _hears_nothing(status: HubStatus) -> bool:
+    return bool(status.publisher) and status.publisher_silent_s >= SUSPECT_S
+
+
 def _catalogd(status: HubStatus) -> Iterator[Reason]:
     """Yield what a hub lacks of its catalogd."""
     runs = "does catalogd run, and is this statestored among its --statestores?"
@@ -212,7 +237,7 @@ def _catalogd(status: HubStatus) -> Iterator[Reason]:
             mend="wait, catalogd sends them",
             starting=True,
         )
-    if status.publisher and status.publisher_silent_s >= SUSPECT_S:
+    if _hears_nothing(status):
         yield Reason(
             state=Serving.DEGRADED,
             code="catalogd_silent",

@@ -94,7 +94,7 @@ def _compared(facts: Mapping[str, Any]) -> str:
     objects = amount(facts["reconcile_objects"], "object", "objects")
     return (
         f"{objects} in {rounds}, {facts['reconcile_differing']} differed and were read again, "
-        f"{facts['reconcile_drift']} by no event"
+        f"{facts['reconcile_drift']} had changed without an event"
     )
 
 

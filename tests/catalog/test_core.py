@@ -19,7 +19,13 @@ from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import parse_mode
-from topicast.catalog.status import PARTITIONS_UNREADABLE, UNFOLLOWED, UNREADABLE, verdict
+from topicast.catalog.status import (
+    BEHIND_S,
+    PARTITIONS_UNREADABLE,
+    UNFOLLOWED,
+    UNREADABLE,
+    verdict,
+)
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
@@ -122,6 +128,21 @@ def test_written_partition_of_a_table_that_is_not_held_raises_its_data_version()
 def reasons(core: Alone) -> list[str]:
     """Return the codes of the reasons why catalogd is degraded."""
     return [one.code for one in verdict(core.catalog.status()).reasons]
+
+
+def test_metastore_that_tells_events_and_answers_no_read_is_said_once_changes_have_waited(
+    core: Alone,
+) -> None:
+    core.catalogd.hold(Read)
+    core.create("d", "u")
+    core.wait(BEHIND_S - 5)
+    assert reasons(core) == []
+    core.wait(10)
+    assert reasons(core) == ["behind"]
+    assert "(1 event waits)" in core.reasons["behind"]
+    core.catalogd.resume()
+    core.wait(2)
+    assert reasons(core) == []
 
 
 def test_type_that_is_not_known_is_counted_warned_of_and_has_what_it_names_read_again(

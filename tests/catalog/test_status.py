@@ -9,6 +9,7 @@ from topicast.catalog.follow.notes import CatalogCounts
 from topicast.catalog.ingest.events.poller import NO_LISTENER, UNPROVEN, Poll
 from topicast.catalog.status import (
     APART,
+    BEHIND_S,
     COMPARED,
     HUB_AWAY_S,
     NAMED_MAX,
@@ -155,6 +156,25 @@ def test_what_is_wrong_with_the_metastore_is_said_with_what_to_do(
     lacks = replace(status, metastore=MetastoreFacts(addresses="m", **found))
     reasons = verdict(lacks).reasons
     assert [(one.state, one.what, one.mend) for one in reasons] == expected
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "found", "expected"),
+    [
+        (None, {}, []),
+        (BEHIND_S - 0.1, {}, []),
+        (BEHIND_S, {}, ["behind"]),
+        (BEHIND_S, {"polls": "p"}, ["metastore_silent"]),
+        (BEHIND_S, {"missing": LOST}, ["events_missing"]),
+        (BEHIND_S, {"source_problem": NO_LISTENER}, ["metastore_events"]),
+    ],
+)
+def test_changes_that_wait_for_long_are_said_unless_their_cause_is(
+    status: CatalogStatus, lag_s: float | None, found: dict[str, Any], expected: list[str]
+) -> None:
+    metastore = MetastoreFacts(addresses="m", **found)
+    late = replace(status, lag_s=lag_s, lag_events=3, metastore=metastore)
+    assert [one.code for one in verdict(late).reasons] == expected
 
 
 def test_store_without_room_is_worse_than_all_else(status: CatalogStatus) -> None:

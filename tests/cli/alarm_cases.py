@@ -20,6 +20,7 @@ from prometheus_client import generate_latest
 
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.ingest.events.event_history import EventBatch
+from topicast.catalog.ingest.events.event_processor import EventState, ProcessorFacts
 from topicast.catalog.ingest.events.poller import EVENTS_OFF, NO_LISTENER, PAUSED
 from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import CatalogStatus, MetastoreFacts
@@ -337,9 +338,9 @@ def page_of_events(of: CatalogStatus, *only: str) -> Iterator[str]:
     yield from described(known, width=WIDTH)
 
 
-def slow() -> CatalogStatus:
+def slow(*, lag_s: float = 12.0) -> CatalogStatus:
     """Return the status of a catalogd: its last batch took 11.5 s, and the present batch waits."""
-    well = catalogd(lag_events=6, lag_s=12.0, newest_event=70, watermark=64)
+    well = catalogd(lag_events=6, lag_s=lag_s, newest_event=70, watermark=64)
     batch = EventBatch(
         at_us=1_790_000_000_000_000,
         events=6,
@@ -347,7 +348,7 @@ def slow() -> CatalogStatus:
         tables=2,
         left=1,
         missing="",
-        took_s=12.0,
+        took_s=lag_s,
         waited_s=None,
     )
     done = [replace(batch, last_id=64, left=0, took_s=took_s, waited_s=took_s) for took_s in TIMES]
@@ -390,6 +391,7 @@ FULL: Final = StoreFull(
 TIMES: Final = (0.02, 0.03, 11.5)
 UNANSWERED: Final = f"no metastore reached: {METASTORE} (Connection refused)"
 PAUSE: Final = f"{PAUSED}ops (ann@c) since 2026-11-27 02:10:00 UTC: topicast events start ends it"
+PAUSED_NOW: Final = ProcessorFacts(state=EventState.PAUSED, because="by ops (ann@c)", since_us=1)
 HANGS: Final = verdict_of_loop(Verdict(), silent_s=14.0)
 UNNAMED: Final = hub(num_topics=0, publisher="", unannounced="catalogd@c", drivers=())
 YEAR_S: Final = 365 * 86_400.0
@@ -430,7 +432,10 @@ CASES: Final = (
     ),
     Case(("metastore_events",), lambda: [*status(None, metastore(source_problem=NO_LISTENER))]),
     Case(("events_off",), lambda: [*status(None, metastore(source_problem=EVENTS_OFF))]),
-    Case(("events_paused",), lambda: [*status(None, metastore(source_problem=PAUSE))]),
+    Case(
+        ("events_paused",),
+        lambda: [*status(None, replace(metastore(source_problem=PAUSE), processor=PAUSED_NOW))],
+    ),
     Case(("events_unproven",), lambda: [*status(None, metastore(unproven=True))]),
     Case(
         ("TopicastEventGap", "events_missing"),
@@ -484,9 +489,23 @@ CASES: Final = (
         ("loop_hangs",),
         lambda: [*status(hanging(), catalogd(hubs=(AWAY,))), "", *healthz(25010, HANGS)],
     ),
-    Case(("TopicastBehind",), lambda: [*status(None, slow())]),
+    Case(
+        ("TopicastBehind", "behind"),
+        lambda: [
+            *status(None, slow(lag_s=75.0)),
+            "",
+            *page_of_events(slow(lag_s=75.0), "state", "current batch"),
+        ],
+    ),
     Case(("TopicastPublishedLate",), lambda: [*page_of_events(slow())]),
-    Case(("TopicastReadersBehind",), lambda: [*subscribers(subscriber(1), LATE)]),
+    Case(
+        ("TopicastReadersBehind", "subscribers_behind"),
+        lambda: [
+            *status(hub(subscribers=(subscriber(1), LATE))),
+            "",
+            *subscribers(subscriber(1), LATE),
+        ],
+    ),
     Case(
         ("TopicastAnswersDiffer",),
         lambda: [*metrics("statestored", STATESTORED, answers_audited=72_140, answers_differing=1)],

@@ -8,7 +8,14 @@ import pytest
 from topicast.statestore.facts import MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
 from topicast.statestore.members.membership import KEPT_S
-from topicast.statestore.status import LOST_SHOWN_S, HubCounts, HubStatus, answer, verdict
+from topicast.statestore.status import (
+    BEHIND_S,
+    LOST_SHOWN_S,
+    HubCounts,
+    HubStatus,
+    answer,
+    verdict,
+)
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
@@ -541,6 +548,23 @@ def test_subscribers_that_died_are_named_for_a_while() -> None:
     assert reason.what.endswith(": a for 9 s, b for 9 s, c for 9 s, d for 9 s, e for 9 s, 2 more")
     driver.pass_time(LOST_SHOWN_S - 5)
     assert lost() == []
+
+
+def test_subscribers_that_answer_and_are_not_current_are_named_unless_catalogd_is_silent() -> None:
+    driver, _ = seeded()
+
+    def late(lag_s: float) -> list[str]:
+        lag_us = int(lag_s * 1e6)
+        report = Status(positions=(), lag_us=lag_us, held_bytes=0, budget_bytes=0)
+        driver.receive(READER_CONTROL, report)
+        return [one.what for one in verdict(driver.status).reasons]
+
+    driver.greet()
+    assert late(BEHIND_S - 1) == []
+    assert late(BEHIND_S + 5) == ["subscribers have not been current: reader for 65 s"]
+    silent = driver.hub.status(now=driver.now + SUSPECT_S)
+    assert [one.code for one in verdict(silent).reasons] == ["catalogd_silent"]
+    assert late(0) == []
 
 
 def test_status_made_in_slices_agrees_with_itself_while_members_come_and_go() -> None:

@@ -9,7 +9,7 @@ from topicast.catalog.ingest.events.event_window import START_OVERLAP
 from topicast.catalog.ingest.events.identity import Identify
 from topicast.catalog.ingest.events.poller import REFUSED_S, Poll
 from topicast.catalog.metastore.port import Read
-from topicast.catalog.status import verdict
+from topicast.catalog.status import CATCHING_UP, verdict
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.topics.errors import SourceError, SourceRefused
@@ -87,6 +87,7 @@ def test_readers_and_the_verdict_say_so_until_everything_of_the_pause_is_publish
     core.catalogd.hold(Poll)
     core.order("events", "start")
     assert problem(core), "nothing of the pause has been read yet"
+    assert core.reasons == {"events_paused": CATCHING_UP}, "nobody needs to start them again"
     core.catalogd.resume()
     core.wait(2)
     assert not problem(core)
