@@ -167,7 +167,8 @@ class AdminOrders:
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
                     given = self._begin(peer, order, kind)
         except NoSuchObject as error:
-            self._replies.refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
+            why = str(error)
+            self._replies.refuse(peer, order.request, Refusal.NO_OBJECT, why=why, about=error.name)
         except (UsageError, ConfigError) as error:
             self._replies.refuse(peer, order.request, Refusal.ORDER, why=str(error))
         else:
@@ -192,7 +193,7 @@ class AdminOrders:
             self._replies.refuse(peer, request, Refusal.SOURCE, why=fact.error)
         elif not fact.events:
             why = f"event {event_id} is not in the metastore's log: cleaned, or not there yet"
-            self._replies.refuse(peer, request, Refusal.NO_OBJECT, why=why)
+            self._replies.refuse(peer, request, Refusal.GONE, why=why)
         else:
             rows = tuple(_event_row(one, log) for one in fact.events)
             self._replies.add(peer, EventTexts(request=request, rows=rows))
@@ -214,7 +215,7 @@ class AdminOrders:
         job.progress_at = self._turn.now
         found = {db: rows for db, rows in databases.items() if self._follows(db)}
         if not self._start(job, found):
-            self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
+            self._end_missing(job, job.db)
 
     def on_names_failed(self, number: int, error: str) -> None:
         """End job ``number``: the names that it waits for could not be read."""
@@ -478,14 +479,19 @@ class AdminOrders:
 
     def _done(self, job: Job) -> None:
         if self._is_missing(job):
-            self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.object))))
+            self._end_missing(job, job.object)
         elif job.failed and job.table:
             error = job.failed[job.db, job.table]
             self._end(job, (Refusal.SOURCE, f"the metastore cannot read {job.object}: {error}"))
         else:
             self._end(job)
 
-    def _end(self, job: Job, refusal: tuple[Refusal, str] | None = None) -> None:
+    def _end_missing(self, job: Job, name: str) -> None:
+        self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(name))), about=name)
+
+    def _end(
+        self, job: Job, refusal: tuple[Refusal, str] | None = None, *, about: str = ""
+    ) -> None:
         del self._open[job.number]
         facts: dict[str, str | int] = {
             "order": job.order.value,
@@ -498,7 +504,7 @@ class AdminOrders:
                 self._answer(caller.peer, caller.request, facts)
                 continue
             code, why = refusal
-            self._replies.refuse(caller.peer, caller.request, code, why=why)
+            self._replies.refuse(caller.peer, caller.request, code, why=why, about=about)
 
     def _answer(self, peer: bytes, request: int, facts: dict[str, str | int]) -> None:
         rows = NamedFacts(request=request, rows=tuple(facts.items()))

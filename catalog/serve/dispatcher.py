@@ -72,7 +72,7 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .sweeps import Sweeps
-from .visibility import common, fault, plain, without_claims
+from .visibility import common, plain, without_claims
 
 COMPARING_NAMES: Final = (
     "catalogd compares every name with the metastore, which does not say whether it records events"
@@ -210,13 +210,11 @@ class Dispatcher:
             ) if self._is_early(message):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
-            case Pull() | Lease() | Sweep() if policy is not None and (
-                why := fault((message.db, message.table), policy)
-            ):
-                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
+            case Pull() | Lease() | Sweep() if policy is not None and not policy.sees(message.db):
+                name = table_name(message.db, message.table)
+                self._hide(peer, message.request, name, policy=policy)
             case MetastoreQuestion(db=db) if policy is not None and not policy.sees(db):
-                why = policy.refusal(db)
-                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
+                self._hide(peer, message.request, db, policy=policy)
             case Pull():
                 self._note_uses([(message.db, message.table)])
                 self._pull_server.on_pull(peer, message)
@@ -454,9 +452,15 @@ class Dispatcher:
         try:
             self._replies.add(peer, self._sweeps.apply(sweep))
         except NoSuchObject as error:
-            self._replies.refuse(peer, sweep.request, Refusal.NO_OBJECT, why=error.name)
+            why = str(error)
+            self._replies.refuse(peer, sweep.request, Refusal.NO_OBJECT, why=why, about=error.name)
         except UsageError as error:
             self._replies.refuse(peer, sweep.request, Refusal.CLAIM, why=str(error))
+
+    def _hide(self, peer: bytes, request: int, name: str, *, policy: Policy) -> None:
+        """Refuse a request about an object that ``policy`` does not see, be it there or not."""
+        why = policy.refusal(name)
+        self._replies.refuse(peer, request, Refusal.NOT_VISIBLE, why=why, about=name)
 
     def _on_validate(self, peer: bytes, validate: Validate) -> None:
         epoch, start = self._epochs.position
@@ -473,8 +477,8 @@ class Dispatcher:
         except UsageError as error:
             self._replies.refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
             return
-        if query.table and policy and (why := fault(query.table, policy)):
-            self._replies.refuse(peer, asked.request, Refusal.NOT_VISIBLE, why=why)
+        if query.table and policy and not policy.sees(query.table[0]):
+            self._hide(peer, asked.request, table_name(*query.table), policy=policy)
             return
         self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any, Final
 
+from ...topics.errors import NoSuchObject
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
+from ...topics.objects.names import table_name
 from ...topics.turn import Outbox
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages.answers import (
@@ -66,8 +68,8 @@ class MetastoreQuestions:
         if any((one, q.request) == (peer, request) for one, q in self._running.values()):
             return
         if wrong := self._fault(question):
-            code, why = wrong
-            self._replies.refuse(peer, request, code, why=why)
+            code, why, about = wrong
+            self._replies.refuse(peer, request, code, why=why, about=about)
         elif not self._waiting.put(peer, request, question):
             self._replies.refuse(peer, request, Refusal.BUSY, why="too many questions wait")
 
@@ -106,20 +108,24 @@ class MetastoreQuestions:
         asked: list[RequestId] = [(peer, one.request) for peer, one in self._running.values()]
         assert len(asked) == len(set(asked))
 
-    def _fault(self, question: MetastoreQuestion[Any]) -> tuple[Refusal, str] | None:
-        """Return why a question cannot be answered; None: it can."""
+    def _fault(self, question: MetastoreQuestion[Any]) -> tuple[Refusal, str, str] | None:
+        """Return why a question cannot be answered, and the object; None: it can."""
         db = question.db
         if not self._poller.reads:
-            return Refusal.SOURCE, self._poller.source_problem
+            return Refusal.SOURCE, self._poller.source_problem, ""
         if isinstance(question, ReadStatistics):
             wanted = len(question.columns) * max(1, len(question.partitions))
             if not 0 < wanted <= STATISTICS_MAX:
-                return Refusal.CLAIM, f"{wanted} statistics: 1 to {STATISTICS_MAX} at once"
+                return Refusal.CLAIM, f"{wanted} statistics: 1 to {STATISTICS_MAX} at once", ""
             if self._namespace.find((db, question.table)) is None:
-                return Refusal.NO_OBJECT, f"no such object: {db}.{question.table}"
+                return _missing(table_name(db, question.table))
         elif not self._namespace.has_database(db):
-            return Refusal.NO_OBJECT, f"no such object: {db}"
+            return _missing(db)
         return None
+
+
+def _missing(name: str) -> tuple[Refusal, str, str]:
+    return Refusal.NO_OBJECT, str(NoSuchObject(name)), name
 
 
 def _read(job: int, question: MetastoreQuestion[Any]) -> ReadFacts:

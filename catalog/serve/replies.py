@@ -20,11 +20,21 @@ class Replies:
         self._sends.append(SendTo(peer, message))
 
     def refuse(
-        self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = RETRY_MS
+        self,
+        peer: bytes,
+        request: int,
+        code: Refusal,
+        *,
+        why: str,
+        retry_ms: int = RETRY_MS,
+        about: str = "",
     ) -> None:
-        """Refuse ``request``; ``retry_ms`` is sent if ``code`` is retriable."""
+        """Refuse ``request``; ``retry_ms`` is sent if ``code`` is retriable.
+
+        ``about``: the object that does not exist, or is not visible.
+        """
         wait_ms = retry_ms if code.retriable else 0
-        self.add(peer, refuse(code, why, request=request, retry_ms=wait_ms))
+        self.add(peer, refuse(code, why, request=request, retry_ms=wait_ms, about=about))
 
     def take(self) -> tuple[SendTo, ...]:
         """Remove and return everything."""

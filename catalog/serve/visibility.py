@@ -8,7 +8,6 @@ the table did not exist. An error text of the metastore may name any table, so i
 from dataclasses import replace
 from typing import Final
 
-from ...topics.objects.names import TableId, table_name
 from ...topics.policy import PROBLEM, Policy
 from ...topics.wire.messages.answers import HeldTopics, Inspected, NamedFacts, ReasonRow, Reasons
 from ...topics.wire.messages.catalog import Claimed, Pull, Validate
@@ -33,11 +32,6 @@ _FACTS: Final = frozenset(
 )
 """The facts of catalogd that tell nothing of a database."""
 _TEXTS: Final = frozenset(("problem", "warning"))
-
-
-def fault(table: TableId, policy: Policy) -> str:
-    """Return why a client with ``policy`` may not read ``table``; empty if it may."""
-    return "" if policy.sees(table[0]) else policy.refusal(table_name(*table))
 
 
 def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:

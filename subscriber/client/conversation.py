@@ -284,9 +284,9 @@ def error_of(refused: Refused, where: str) -> TopicastError:
     """Return the error that a refusal stands for."""
     match refused.code:
         case Refusal.NO_OBJECT:
-            return NoSuchObject(refused.message.removeprefix("no such object: "))
+            return NoSuchObject(refused.object)
         case Refusal.NOT_VISIBLE:
-            return NotVisible(refused.message.partition(" ")[0], refused.message)
+            return NotVisible(refused.object, refused.message)
         case Refusal.SOURCE:
             return SourceError(refused.message)
         case Refusal.HELD:

@@ -27,7 +27,7 @@ from ...topics.wire.messages.catalog import (
 )
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import A, MetastoreQuestion, ReadStatistics, answer_to
+from ...topics.wire.messages.questions import A, MetastoreQuestion, answer_to
 from ...topics.wire.messages.reports import Reported
 from ...topics.wire.refusal import Refusal
 from ..fetch.fetcher import (
@@ -224,7 +224,7 @@ class CatalogSession:
             wait.why = refused.message
         if isinstance(wait, _QuestionWait) and not refused.retry_ms:
             self._end(refused.request)
-            wait.error = _error_of(refused, wait.question)
+            wait.error = _error_of(refused)
         until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
 
@@ -487,14 +487,12 @@ class _QuestionWait(Wait[A]):
         self._session.cancel(self.request)
 
 
-def _error_of(refused: Refused, question: MetastoreQuestion[Any]) -> TopicastError:
+def _error_of(refused: Refused) -> TopicastError:
     """Return the error of a question that is refused for good."""
-    table = question.table if isinstance(question, ReadStatistics) else ""
-    name = str(Scope(question.db, table))
     if refused.code == Refusal.NO_OBJECT:
-        return NoSuchObject(name)
+        return NoSuchObject(refused.object)
     if refused.code == Refusal.NOT_VISIBLE:
-        return NotVisible(name, refused.message)
+        return NotVisible(refused.object, refused.message)
     if refused.code == Refusal.UNREADABLE:
         return SourceError(refused.message)
     return UsageError(refused.message)

@@ -336,7 +336,7 @@ class Fetcher:
         reason = f"{refused.code}: {refused.message}"
         error: TopicastError = LinkError(f"catalogd refused to serve {pull.wanted.name}: {reason}")
         if refused.code == Refusal.NOT_VISIBLE:
-            error = NotVisible(pull.wanted.name, refused.message)
+            error = NotVisible(refused.object, refused.message)
         elif refused.code == Refusal.FILTER:
             error = UsageError(refused.message)
         elif refused.code == Refusal.UNREADABLE:

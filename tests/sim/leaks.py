@@ -13,8 +13,10 @@ from topicast.topics.objects.names import group_of
 from topicast.topics.policy import Policy
 from topicast.topics.topic import FULL, accounted_bytes
 from topicast.topics.wire.header import policy_lead
+from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Heartbeat
 from topicast.topics.wire.messages.readers import Joined
+from topicast.topics.wire.refusal import Refusal
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World
@@ -50,6 +52,8 @@ class Leaks:
         self._world.counts["frames of restricted readers"] += 1
         if isinstance(message, Heartbeat) and frame.startswith(ANY_POLICY) and message.sizes:
             raise Violation(f"{self._reader.name} receives the sizes of whole topics")
+        if isinstance(message, Refused) and message.code == Refusal.NOT_VISIBLE:
+            return  # it names what the reader named
         if isinstance(message, Joined):
             self._look_at_sizes(message, policy)
         for db in hidden:

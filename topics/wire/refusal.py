@@ -74,10 +74,18 @@ _RETRIABLE = frozenset(
 
 
 def refuse(
-    code: Refusal, message: str, *, request: int = 0, retry_ms: int = 0, topic: int = -1
+    code: Refusal,
+    message: str,
+    *,
+    request: int = 0,
+    retry_ms: int = 0,
+    topic: int = -1,
+    about: str = "",
 ) -> Refused:
-    """Return a refusal; ``request`` 0: its sender sets the id."""
-    return Refused(request=request, code=code, message=message, retry_ms=retry_ms, topic=topic)
+    """Return a refusal; ``request`` 0: its sender sets the id. ``about``: the object."""
+    return Refused(
+        request=request, code=code, message=message, retry_ms=retry_ms, topic=topic, object=about
+    )
 
 
 def refuse_frame(error: WireError) -> Refused:

@@ -62,4 +62,4 @@ def test_an_event_is_read_from_the_metastore_and_a_deleted_event_is_refused() ->
     assert '"ds": "2"' in event["message"]
     gone = core.order("events", "show", str(newest + 1))
     assert isinstance(gone, Refused)
-    assert (gone.code, "not in the metastore" in gone.message) == ("NO_OBJECT", True)
+    assert (gone.code, "not in the metastore" in gone.message) == ("GONE", True)

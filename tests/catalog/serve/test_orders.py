@@ -453,7 +453,8 @@ def test_refreshed_table_has_other_data_and_a_dropped_table_is_gone(still: Alone
     still.metastore.drop_table("d", "t", False)
     answer = still.order("refresh", "d.t")
     assert isinstance(answer, Refused)
-    assert (answer.code, answer.message) == ("NO_OBJECT", "no such object: d.t")
+    assert (answer.code, answer.object) == ("NO_OBJECT", "d.t")
+    assert answer.message == "no such object: d.t"
     assert still.tables() == []
 
 

@@ -92,7 +92,8 @@ def test_table_that_is_not_seen_is_refused_alike_and_at_once_be_it_there_or_not(
         core.ask(pull(db, table, selector=selector), client=DRIVER)
         core.turn()
         found = core.reply(Refused)
-        refused.append((found.code, found.message.replace(f"{db}.{table}", "X"), found.retry_ms))
+        assert found.object == f"{db}.{table}"
+        refused.append((found.code, found.message.replace(found.object, "X"), found.retry_ms))
     text = "X is not visible to this key, which sees sales"
     assert refused == [("NOT_VISIBLE", text, 0)] * 3
 

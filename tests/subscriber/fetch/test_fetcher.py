@@ -42,6 +42,7 @@ from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages.catalog import Claimed, Pull, Pulled
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.readers import Cancel
+from topicast.topics.wire.refusal import Refusal, refuse
 from topicast.topics.wire.shapes import TEXT_MAX
 
 LONG = "x" * (TEXT_MAX + 1)
@@ -405,10 +406,10 @@ def test_refusal_of_what_the_key_does_not_see_is_an_error_of_its_own() -> None:
     machine = fetcher()
     (pull,) = sent(machine.begin(one, now=0.0))
     why = "shop.sales is not visible to this key"
-    refused = Refused(request=pull.request, code="NOT_VISIBLE", message=why, retry_ms=0)
+    refused = refuse(Refusal.NOT_VISIBLE, why, request=pull.request, about="shop.sales")
     assert sent(machine.on_refused(refused, now=0.0)) == []
     assert isinstance(one.outcome, NotVisible)
-    assert why in str(one.outcome)
+    assert (one.outcome.name, str(one.outcome)) == ("shop.sales", why)
 
 
 def test_pull_names_no_more_of_what_is_held_than_a_message_takes(

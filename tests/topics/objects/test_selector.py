@@ -3,11 +3,16 @@
 Its ranges never leave out a name that matches, and leave out most that do not.
 """
 
+from typing import Any
+
+import msgpack
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from topicast.topics.errors import UsageError
+from topicast.tests.strategies import selectors
+from topicast.topics.errors import UsageError, WireError
+from topicast.topics.objects.filters.form import CHARS_MAX
 from topicast.topics.objects.names import partition_name
 from topicast.topics.objects.selector import (
     ALL,
@@ -16,6 +21,7 @@ from topicast.topics.objects.selector import (
     by_filter,
     by_names,
     by_values,
+    selector_of,
 )
 from topicast.topics.objects.tables import Column
 
@@ -166,3 +172,40 @@ def test_first_values_span_the_names_that_begin_with_them() -> None:
     first = by_values(("a", ""))
     assert within(first, columns, ["ds=a/hour=0", "ds=a b/hour=0"]) == ["ds=a/hour=0"]
     assert by_values(("", "7")).ranges(columns) is None
+
+
+@given(selectors)
+def test_every_selector_survives_the_wire(selector: Selector) -> None:
+    """P-PULL-20."""
+    assert selector.is_sendable
+    assert selector_of(msgpack.unpackb(msgpack.packb(selector.form), use_list=False)) == selector
+
+
+HOSTILE: list[tuple[Any, str]] = [
+    (None, "its kind, and what it selects"),
+    (1, "its kind, and what it selects"),
+    ([], "its kind, and what it selects"),
+    ([5], "its kind, and what it selects"),
+    ([True], "its kind, and what it selects"),
+    ([[1]], "its kind, and what it selects"),
+    ([1, []], "its kind, and what it selects"),
+    ([3], "its kind, and what it selects"),
+    ([3, ["n" * (CHARS_MAX + 1)]], "texts of at most 4096"),
+    ([3, ["ds=2", "ds=1"]], "sorted, and distinct"),
+    ([3, ["ds=1", "ds=1"]], "sorted, and distinct"),
+    ([3, [b"ds=1"]], "texts of at most"),
+    ([3, [f"{at:05}" for at in range(20_001)]], "20000 texts"),
+    ([3, [f"{at:0999}" for at in range(300)]], "at most 262144 bytes"),
+    ([4, "v"], "texts of at most"),
+    ([4, []], "the last is not empty"),
+    ([4, ["v", ""]], "the last is not empty"),
+    ([2, "ds = 1"], "begins with its operator"),
+]
+
+
+@pytest.mark.parametrize(("form", "expected"), HOSTILE)
+def test_what_is_no_selector_is_refused_with_what_was_expected(form: Any, expected: str) -> None:
+    """P-PULL-20."""
+    packed = msgpack.packb(form)
+    with pytest.raises(WireError, match=expected):
+        selector_of(msgpack.unpackb(packed, use_list=False))

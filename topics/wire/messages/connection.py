@@ -89,6 +89,7 @@ class Refused(Message):
     """Why a request was not obeyed. ``retry_ms`` 0: do not send it again unchanged.
 
     ``request``: the request's or stream's id, 0 if it could not be read. ``topic``: -1 if none.
+    ``object``: the database or table that does not exist, or is not visible; else empty.
     """
 
     request: U64
@@ -96,6 +97,7 @@ class Refused(Message):
     message: str
     retry_ms: U64
     topic: TopicOrNone = -1
+    object: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
