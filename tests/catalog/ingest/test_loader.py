@@ -718,6 +718,18 @@ def test_slices_of_several_tables_take_turns(world: World) -> None:
     assert [r.table for r in brought if isinstance(r, PublishPartitions)] == [T, U] * 3
 
 
+def test_slices_of_a_table_whose_selection_somebody_waits_for_come_first(world: World) -> None:
+    """P-PULL-14: whichever table was read first."""
+    names = days(3 * SLICE_MAX)
+    for table in (U, T):
+        world.loader.begin_chunked_load(table, names)
+        world.done(world.read())
+    world.poll()
+    assert not confirmed(world, by_names([names[-1]]))
+    brought = [one for _ in range(6) for one in world.written()]
+    assert [r.table for r in brought if isinstance(r, PublishPartitions)] == [T, T, U, U]
+
+
 def test_slices_come_less_often_while_events_are_on_their_way_and_go_on() -> None:
     world = chunked(*MANY, "last")
     world.done(world.read())

@@ -194,12 +194,15 @@ def test_nothing_is_announced_before_the_names_were_read_but_clients_are_sent(
     assert peer.publisher.state == State.ANNOUNCED
 
 
-def test_hub_is_told_where_requests_are_taken(peer: HubPeer) -> None:
-    """P-START-9. Before the names were read, too: operators request why nothing is announced."""
+def test_hub_is_told_where_requests_are_taken_and_where_the_pages_are(peer: HubPeer) -> None:
+    """P-START-9, P-PAGES-1: behind each Welcome on control, and before the names were read."""
     peer.published.names_known = False
     peer.tick()
-    assert peer.sent(peer.receive(welcome())) == [Introduction(catalog_address="c")]
-    assert peer.sent(peer.receive(welcome(), BULK_CHANNEL)) == []
+    for pages in ("", "http://c:25020"):
+        peer.published.pages = pages
+        introduction = Introduction(catalog_address="c", pages=pages)
+        assert peer.sent(peer.receive(welcome())) == [introduction]
+        assert peer.sent(peer.receive(welcome(), BULK_CHANNEL)) == []
 
 
 @pytest.mark.parametrize("sign", ["filed", "have"])
@@ -491,16 +494,6 @@ def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(peer: 
     peer.lead()
     peer.handle(Lost("reset"))
     assert peer.publisher.deadline - peer.now <= 1.5 * BACKOFF_S
-
-
-def test_hub_is_told_where_the_pages_are(peer: HubPeer) -> None:
-    """P-PAGES-1: behind each Welcome on control."""
-    peer.tick()
-    peer.published.pages = "http://c:25020"
-    introduction = Introduction(catalog_address="c", pages="http://c:25020")
-    for _ in range(2):
-        assert peer.sent(peer.receive(welcome())) == [introduction]
-        assert peer.sent(peer.receive(welcome(), BULK_CHANNEL)) == []
 
 
 def test_pages_of_a_hub_are_known_and_what_is_no_address_is_not_shown(peer: HubPeer) -> None:

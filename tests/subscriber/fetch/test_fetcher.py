@@ -248,13 +248,6 @@ def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: Publishe
     assert len(cancels(effects)) == 1
 
 
-def test_repeated_reply_begins_anew(service: Published) -> None:
-    machine, pull = begun(fetch())
-    reply = service.pulled(pull)
-    machine.part(replace(reply, last=False), now=0.0)
-    assert len(snapshot(machine.part(reply, now=0.0))) == len(reply.entries)
-
-
 def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_held(
     service: Published,
 ) -> None:
