@@ -30,14 +30,22 @@ class Requests(Generic[SubjectT]):
         self._next_id = next_id
         self._retry_s = retry_s
         self._open: dict[int, _Open[SubjectT]] = {}
+        self._due_at: float | None = None  # the first of their times, unless ``_moved``
+        self._moved = False  # a request was opened, closed or sent, or its time was changed
 
     def __len__(self) -> int:
         return len(self._open)
 
     @property
     def deadline(self) -> float | None:
-        """The time at which ``due`` has something; None if nothing is open."""
-        return min((one.due_at for one in self._open.values()), default=None)
+        """The time at which ``due`` has something; None if nothing is open.
+
+        Cost: O(1), but for the first time after a change.
+        """
+        if self._moved:
+            self._due_at = min((one.due_at for one in self._open.values()), default=None)
+            self._moved = False
+        return self._due_at
 
     def open(self, subject: SubjectT, *, now: float, pause_s: float = 0.0) -> int:
         """Return the id of a new request, which is due for the first time at once.
@@ -45,6 +53,7 @@ class Requests(Generic[SubjectT]):
         ``pause_s``: until the second time at least.
         """
         request = self._next_id()
+        self._moved = True
         self._open[request] = _Open(subject, now, max(pause_s, self._retry_s))
         return request
 
@@ -56,6 +65,7 @@ class Requests(Generic[SubjectT]):
     def close(self, request: int) -> SubjectT | None:
         """End a request, which was answered or timed out, and return its subject."""
         found = self._open.pop(request, None)
+        self._moved = True
         return None if found is None else found.subject
 
     def find(self, test: Callable[[SubjectT], bool]) -> tuple[int, ...]:
@@ -64,11 +74,16 @@ class Requests(Generic[SubjectT]):
 
     def clear(self) -> None:
         """End every request."""
+        self._moved = True
         self._open.clear()
 
     def due(self, now: float) -> tuple[tuple[int, SubjectT], ...]:
         """Return what is to be sent now, first or once more, and schedule the next repetition."""
+        first_at = self.deadline
+        if first_at is None or now < first_at:
+            return ()
         due = [(request, one) for request, one in self._open.items() if one.due_at <= now]
+        self._moved = True
         for _, one in due:
             one.due_at = now + one.pause_s
             one.pause_s = max(min(2 * one.pause_s, RETRY_S_MAX), one.pause_s)
@@ -79,14 +94,17 @@ class Requests(Generic[SubjectT]):
         found = self._open.get(request)
         if found is not None:
             found.due_at = until
+            self._moved = True
 
     def send_by(self, request: int, at: float) -> None:
         """Send a request again at ``at`` at the latest."""
         found = self._open.get(request)
         if found is not None:
             found.due_at = min(found.due_at, at)
+            self._moved = True
 
     def retry_now(self, *, now: float) -> None:
         """Send every request again now: the connection, or the peer, has changed."""
+        self._moved = True
         for one in self._open.values():
             one.due_at, one.pause_s = now, self._retry_s

@@ -63,3 +63,22 @@ def test_request_that_backs_off_is_sent_again_at_its_time() -> None:
     requests.back_off(one + 1, until=1.0)
     assert requests.due(2.9) == ()
     assert requests.due(3.0) == ((one, "a"),)
+
+
+def test_deadline_is_that_of_the_first_request_after_every_change() -> None:
+    requests = _requests()
+    one = requests.open("a", now=0.0)
+    requests.due(0.0)
+    assert requests.deadline == RETRY_S
+    other = requests.open("b", now=0.5)
+    assert requests.deadline == 0.5
+    requests.back_off(other, until=0.7)
+    assert requests.deadline == 0.7
+    requests.send_by(one, 0.6)
+    assert requests.deadline == 0.6
+    requests.close(one)
+    assert requests.deadline == 0.7
+    requests.retry_now(now=0.65)
+    assert requests.deadline == 0.65
+    requests.clear()
+    assert requests.deadline is None
