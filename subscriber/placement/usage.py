@@ -19,6 +19,8 @@ from math import inf, log
 from operator import itemgetter
 from typing import Final
 
+from ...topics.newest import Newest
+
 HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
 WINDOW_S: Final = 3600.0  # a table not read for so long is not in use
 AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
@@ -65,7 +67,7 @@ class UsageTracker:
         self._sums: dict[int, TopicUsage] = {}
         self._working_bytes: Counter[int] = Counter()
         # tables read once, and more than once, both in the order of their last read
-        self._once: dict[bytes, _Table] = {}
+        self._once = Newest[bytes, _Table](ONCE_MAX)
         self._again: dict[bytes, _Table] = {}
         self._expire_at = inf  # no table leaves the window before
 
@@ -187,9 +189,7 @@ class UsageTracker:
     def _put(self, group: bytes, table: _Table, *, again: bool) -> None:
         self._expire_at = min(self._expire_at, table.read_at + WINDOW_S)
         if not again:
-            self._once[group] = table
-            if len(self._once) > ONCE_MAX:
-                del self._once[next(iter(self._once))]
+            self._once.put(group, table)
             return
         self._again[group] = table
         self._working_bytes[table.topic] += table.size

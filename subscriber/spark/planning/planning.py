@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError, UsageError
+from ....topics.newest import Newest
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ...protocol.effects import Change
@@ -248,7 +249,7 @@ class _Run:
         self._watch: Watch | None = None
         self._errors = 0  # of the router, at the last look
         self._synced = False
-        self._read: dict[str, None] = {}  # tables that were read lately, the last one last
+        self._read = Newest[str, None](READ_MAX)  # tables that were read lately
         self._unfollowed: frozenset[int] = frozenset()  # topics, at the last look
         self._followed: tuple[str, ...] = ()  # databases; empty: the router is to be told
         self._threads = [
@@ -417,13 +418,10 @@ class _Run:
     def _report(self, uses: Iterable[Use]) -> None:
         """Let the planner count what Spark reads."""
         for name, table, partitions in uses:
-            self._read.pop(name, None)
-            self._read[name] = None
+            self._read.put(name, None)
             times = max(min(table + partitions, READS_MAX), 1)
             with suppress(UsageError):  # Spark has names that no table can have
                 self.subscriber.note_reads(name, times=times, whole=partitions > 0)
-        while len(self._read) > READ_MAX:
-            del self._read[next(iter(self._read))]
 
     def _is_urgent(self, change: Change) -> bool:
         """Whether it is of what was read lately, or a driver reports it: few, and read at once."""
