@@ -159,18 +159,18 @@ class PendingCommands:
     """The commands that wait, by the keys that may answer them."""
 
     def __init__(self) -> None:
-        self._last = 0  # number of a command that waited
         self.waiting: dict[int, Command[object]] = {}  # by number, the oldest first
-        self._keys: dict[int, tuple[Key, ...]] = {}  # by number: the keys it is filed under
-        self._by_key: dict[Key, set[int]] = {}  # the same by key; none of the sets is empty
-        self._deadlines: list[tuple[float, int]] = []  # a heap, with some that were completed
-        self._started: set[int] = set()  # not polled yet
-        self.woken: set[Key] = set()  # in this turn
+        self.woken: set[Key] = set()  # in this turn; the core clears it where nothing waits
         self.wake: Wake = self.woken.add
         """Has the commands that wait for a key polled at the end of this turn.
 
         Caller: the part of the core that has changed what the key stands for, in the same turn.
         """
+        self._last = 0  # number of the last command that waited
+        self._keys: dict[int, tuple[Key, ...]] = {}  # by number: the keys it is filed under
+        self._by_key: dict[Key, set[int]] = {}  # the same by key; none of the sets is empty
+        self._deadlines: list[tuple[float, int]] = []  # a heap, with some that were completed
+        self._started: set[int] = set()  # not polled yet
 
     @property
     def deadline(self) -> float | None:
