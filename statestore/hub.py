@@ -303,6 +303,7 @@ class Hub:
             handshake_failed_s=self.handshake_failed_s,
             answers_audited=self._membership.audits,
             answers_differing=self._membership.audit_differences,
+            answers_differed_s=self._membership.differed_s(),
             memory=None if self.memory is None else self.memory.facts,
             cold_bytes=sum(one.cold_bytes for one in ingest.topics().values()),
             counts=replace(self.counts, refused=dict(self.counts.refused)),

@@ -44,12 +44,14 @@ from .members.membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
 APART: Final = (
-    *("seeding", "handshake_failed_s", "memory", "counts", "driver_counts", "applied"),
+    *("seeding", "handshake_failed_s", "answers_differed_s", "memory"),
+    *("counts", "driver_counts", "applied"),
     *ROWS,
 )
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead reader is no news
 BEHIND_S: Final = 60.0  # that a subscriber is not current: a catch-up of everything takes less
+DIFFERED_SHOWN_S: Final = 3600.0  # as long as the alarm of it; it is too rare to be missed
 NAMED_MAX: Final = 5  # subscribers in a reason
 READS: Final = READER.name.lower()  # the role of a subscriber
 COMMAND: Final = "command"  # the role of a reader that is a command
@@ -96,9 +98,10 @@ class HubStatus:
     is not admitted tried to connect; None: none did. ``driver_counts``: what drivers have counted
     since they first announced themselves here. ``answers_audited``: tables of which readers have
     compared their memory with catalogd, as they said here; ``answers_differing``: those that were
-    not equal. ``applied``: seconds from the broadcast of
-    changes to the reports of readers that have applied them. ``cold_bytes``: of values that readers
-    pull, by the limit of memory. ``memory``: what is known of that limit; None: there is none.
+    not equal; ``answers_differed_s``: since the last of them, None: none was. ``applied``: seconds
+    from the broadcast of changes to the reports of readers that have applied them. ``cold_bytes``:
+    of values that readers pull, by the limit of memory. ``memory``: what is known of that limit;
+    None: there is none.
     """
 
     hub: int
@@ -120,6 +123,7 @@ class HubStatus:
     handshake_failed_s: float | None
     answers_audited: int
     answers_differing: int
+    answers_differed_s: float | None
     memory: MemoryFacts | None = None
     cold_bytes: int = 0
     counts: HubCounts
@@ -138,6 +142,7 @@ def verdict(status: HubStatus) -> Verdict:
             *memory_short(status.memory),
             *_lost(status.subscribers),
             *_behind(status),
+            *_differing(status),
             *_drivers(status.drivers),
             *refused_handshakes(status.handshake_failed_s),
         )
@@ -207,6 +212,19 @@ def _behind(status: HubStatus) -> Iterator[Reason]:
         what=f"subscribers have not been current: {named}{more}",
         mend="topicast subscribers shows all; look at the network to them, and at their processes",
     )
+
+
+def _differing(status: HubStatus) -> Iterator[Reason]:
+    """Yield that a subscriber has found its memory not to be as catalogd has it."""
+    ago_s = status.answers_differed_s
+    if ago_s is not None and ago_s <= DIFFERED_SHOWN_S:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="answers_differ",
+            what=f"{ago_s / 60:.0f} min ago a subscriber found that a table in its memory was not "
+            "as catalogd had it, and has pulled it again; what it answered before may be wrong",
+            mend="self-audit: in the log of the driver's agent names the table; please report it",
+        )
 
 
 def _hears_nothing(status: HubStatus) -> bool:

@@ -16,6 +16,7 @@ SEE: Final = {
     "drivers_problem": "drivers",
     "subscribers_lost": "subscribers",
     "subscribers_behind": "subscribers",
+    "answers_differ": "metrics",
     "hub_away": "hubs",
     "metastore_names": "loading",
     "metastore_silent": "events",

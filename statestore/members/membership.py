@@ -74,6 +74,7 @@ class Membership:
         self._lost_s = lost_s
         self.audits = 0  # by readers, of their answers, as far as they were reported here
         self.audit_differences = 0
+        self._differed_at: float | None = None  # when a reader reported the last of them
         self._members: dict[bytes, Member] = {}  # by registration
         self._connections: dict[bytes, tuple[Member, Channel]] = {}  # by peer
         self._followers: Counter[tuple[int, int]] = Counter()
@@ -134,6 +135,10 @@ class Membership:
         self.mark_alive(member)
         return member
 
+    def differed_s(self) -> float | None:
+        """Return for how long no reader has reported a difference; None: none ever did."""
+        return None if self._differed_at is None else self._clock.now - self._differed_at
+
     def mark_alive(self, member: Member, *, at: float | None = None) -> None:
         """Count a sign of life, now or ``at``; a member that was LOST follows again what it had."""
         member.seen_at = self._clock.now if at is None else at
@@ -173,7 +178,9 @@ class Membership:
         member.lag_versions = lag_of(member.joined.values())
         audits, differences = member.audited or (status.audits, status.audit_differences)
         self.audits += max(status.audits - audits, 0)
-        self.audit_differences += max(status.audit_differences - differences, 0)
+        if status.audit_differences > differences:
+            self.audit_differences += status.audit_differences - differences
+            self._differed_at = self._clock.now
         member.audited = status.audits, status.audit_differences
 
     def remove(self, member: Member) -> None:

@@ -507,8 +507,12 @@ CASES: Final = (
         ],
     ),
     Case(
-        ("TopicastAnswersDiffer",),
-        lambda: [*metrics("statestored", STATESTORED, answers_audited=72_140, answers_differing=1)],
+        ("TopicastAnswersDiffer", "answers_differ"),
+        lambda: [
+            *status(hub(answers_differed_s=720.0)),
+            "",
+            *metrics("statestored", STATESTORED, answers_audited=72_140, answers_differing=1),
+        ],
     ),
     Case(("TopicastTopicsBehind",), lambda: [*topics(topic(1), topic(2, behind=12))]),
     Case(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from topicast.statestore.status import DIFFERED_SHOWN_S, verdict
 from topicast.subscriber.engine.self_audit import WAIT_S
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
@@ -154,5 +155,9 @@ def test_hub_counts_what_its_subscribers_have_found() -> None:
     shop.join(ONE)
     lose_a_change(shop)
     shop.pass_time(3 * MINUTE)
-    status = shop.cluster.hubs[0].hub.status(now=shop.cluster.now)
+    hub = shop.cluster.hubs[0].hub
+    status = hub.status(now=shop.cluster.now)
     assert (status.answers_differing, status.answers_audited) == (1, shop.stats().answers_audited)
+    assert "answers_differ" in [one.code for one in verdict(status).reasons]
+    later = hub.status(now=shop.cluster.now + DIFFERED_SHOWN_S)
+    assert "answers_differ" not in [one.code for one in verdict(later).reasons]
