@@ -350,7 +350,12 @@ class Core:
 
     def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
         """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""
-        return self.placement.join(topics, level)
+        started = self.placement.join(topics, level)
+        for topic in topics:
+            self._by_hand.pop(topic, None)  # from before a restart: this order is newer
+            if level == NONE and self.recovering:
+                self._by_hand[topic] = NONE  # what the start is about to follow is dropped, too
+        return started
 
     def pin(self, db: str, table: str) -> Started[None]:
         """Keep a table always, and wait until it is held."""

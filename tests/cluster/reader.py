@@ -290,9 +290,12 @@ class ReaderProcess:
         for look in self.arrived:
             look(connection, frame)
         fact = effects.Received(connection, self.world.frames.read(frame), policy_number(frame))
-        if connection == Connection.CONTROL and isinstance(fact.message, Welcome):
-            self.welcomed_by = fact.message.policy_digest
         if self.slow:
-            self.world.at(self.slow, lambda: self.handle(fact))
+            self.world.at(self.slow, lambda: self._take(fact))
         else:
-            self.handle(fact)
+            self._take(fact)
+
+    def _take(self, fact: effects.Received) -> None:
+        if fact.connection == Connection.CONTROL and isinstance(fact.message, Welcome):
+            self.welcomed_by = fact.message.policy_digest
+        self.handle(fact)
