@@ -97,6 +97,7 @@ def test_gap_is_caught_up_and_reported_to_readers_as_stubs() -> None:
     """P-DATA-4."""
     driver, publisher = changed()
     driver.subscribe(1, MINIMAL)
+    before = replace(driver.hub.counts)
     publisher.change(1, b"db\0lost\0")
     driver.put(publisher.change(1, b"db\0late\0"))
     assert driver.deltas() == []
@@ -109,6 +110,9 @@ def test_gap_is_caught_up_and_reported_to_readers_as_stubs() -> None:
     assert not full.invalidate_all
     assert minimal == replace(full, level=MINIMAL, stubbed=False)
     assert contents(driver.topic(1)) == contents(publisher.topics[1])
+    came = driver.hub.counts
+    assert (came.deltas - before.deltas, came.chunks - before.chunks) == (1, 1)
+    assert came.broadcasts - before.broadcasts == len((full, minimal))
 
 
 def test_deltas_that_wait_for_the_end_of_a_catch_up_are_forwarded_after_it() -> None:
