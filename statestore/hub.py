@@ -298,6 +298,7 @@ class Hub:
             publisher_silent_s=round(self._publishers.silent_s(), 3),
             catalogd_pages=self._publishers.leader.pages if self._publishers.leader else "",
             topics_behind=ingest.behind,
+            behind_s=ingest.behind_s(),
             streams=len(self._sender),
             seeding=ingest.seeding,
             handshake_failed_s=self.handshake_failed_s,

@@ -44,13 +44,13 @@ from .members.membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
 APART: Final = (
-    *("seeding", "handshake_failed_s", "answers_differed_s", "memory"),
+    *("seeding", "behind_s", "handshake_failed_s", "answers_differed_s", "memory"),
     *("counts", "driver_counts", "applied"),
     *ROWS,
 )
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead reader is no news
-BEHIND_S: Final = 60.0  # that a subscriber is not current: a catch-up of everything takes less
+BEHIND_S: Final = 60.0  # that a reader, or the hub, is not current: to catch up with all takes less
 DIFFERED_SHOWN_S: Final = 3600.0  # as long as the alarm of it; it is too rare to be missed
 NAMED_MAX: Final = 5  # subscribers in a reason
 READS: Final = READER.name.lower()  # the role of a subscriber
@@ -93,15 +93,16 @@ class HubStatus:
 
     ``num_topics``: 0 until a catalogd has announced itself. ``unannounced``: names a catalogd that
     is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
-    whether it has not yet everything that catalogd had announced. ``catalogd_pages``: where its
-    pages are, as it said; empty: not known. ``handshake_failed_s``: since a client with a key that
-    is not admitted tried to connect; None: none did. ``driver_counts``: what drivers have counted
-    since they first announced themselves here. ``answers_audited``: tables of which readers have
-    compared their memory with catalogd, as they said here; ``answers_differing``: those that were
-    not equal; ``answers_differed_s``: since the last of them, None: none was. ``applied``: seconds
-    from the broadcast of changes to the reports of readers that have applied them. ``cold_bytes``:
-    of values that readers pull, by the limit of memory. ``memory``: what is known of that limit;
-    None: there is none.
+    whether it has not yet everything that catalogd had announced. ``behind_s``: since when it lacks
+    what catalogd has announced; 0: it lacks nothing. ``catalogd_pages``: where its pages are, as it
+    said; empty: not known. ``handshake_failed_s``: since a client with a key that is not admitted
+    tried to connect; None: none did. ``driver_counts``: what drivers have counted since they first
+    announced themselves here. ``answers_audited``: tables of which readers have compared their
+    memory with catalogd, as they said here; ``answers_differing``: those that were not equal;
+    ``answers_differed_s``: since the last of them, None: none was. ``applied``: seconds from the
+    broadcast of changes to the reports of readers that have applied them. ``cold_bytes``: of values
+    that readers pull, by the limit of memory. ``memory``: what is known of that limit; None: there
+    is none.
     """
 
     hub: int
@@ -118,6 +119,7 @@ class HubStatus:
     publisher_silent_s: float
     catalogd_pages: str
     topics_behind: int
+    behind_s: float
     streams: int
     seeding: bool
     handshake_failed_s: float | None
@@ -139,6 +141,7 @@ def verdict(status: HubStatus) -> Verdict:
     return verdict_of(
         (
             *_catalogd(status),
+            *_topics_behind(status),
             *memory_short(status.memory),
             *_lost(status.subscribers),
             *_behind(status),
@@ -192,6 +195,21 @@ def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
             what=f"subscribers have sent nothing: {', '.join((*named, *more))}",
             mend="topicast drivers shows them; look at their processes. A process that has died is "
             f"counted for {LOST_SHOWN_S / 60:g} minutes",
+        )
+
+
+def _topics_behind(status: HubStatus) -> Iterator[Reason]:
+    """Yield that the hub does not get what catalogd says that it has.
+
+    Its readers do not notice: they follow the versions that the hub has.
+    """
+    if status.behind_s >= BEHIND_S and not (status.seeding or _hears_nothing(status)):
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="topics_behind",
+            what=f"changes that catalogd has announced have not arrived for {status.behind_s:.0f} s",
+            mend="topicast topics shows which; look at the network to catalogd, or restart this "
+            "statestored",
         )
 
 

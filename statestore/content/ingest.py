@@ -138,6 +138,11 @@ class Ingest:
         """How many topics are being caught up."""
         return self._replicas.behind_count
 
+    def behind_s(self) -> float:
+        """Return since when catalogd has versions that it announced and that are not held here."""
+        waits = self._pending_heartbeats
+        return max(self._clock.now - waits[0].at, 0.0) if waits else 0.0
+
     def topics(self) -> dict[int, Topic]:
         """Return what is held, by number."""
         return {number: slot.topic for number, slot in self.slots.items()}

@@ -514,7 +514,14 @@ CASES: Final = (
             *metrics("statestored", STATESTORED, answers_audited=72_140, answers_differing=1),
         ],
     ),
-    Case(("TopicastTopicsBehind",), lambda: [*topics(topic(1), topic(2, behind=12))]),
+    Case(
+        ("TopicastTopicsBehind", "topics_behind"),
+        lambda: [
+            *status(hub(topics_behind=1, behind_s=75.0)),
+            "",
+            *topics(topic(1), topic(2, behind=12)),
+        ],
+    ),
     Case(
         ("TopicastTablesUnreadable",),
         lambda: [*status(None, unreadable(), wanted="unreadable")],

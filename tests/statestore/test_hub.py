@@ -550,6 +550,27 @@ def test_subscribers_that_died_are_named_for_a_while() -> None:
     assert lost() == []
 
 
+def test_hub_that_does_not_get_what_catalogd_announces_says_so() -> None:
+    """Given a delta that was lost, a catch-up that is not answered, and deltas of other topics."""
+    driver, publisher = seeded()
+    sent: list[Message] = []
+
+    def reasons_after(seconds: float) -> list[str]:
+        for _ in range(int(seconds)):
+            driver.put(publisher.change(1))
+            sent.extend(driver.receive(CONTROL, publisher.heartbeat()))
+            sent.extend(driver.pass_time(1.0))
+        return [one.code for one in verdict(driver.status).reasons]
+
+    lost = publisher.change(2)
+    assert reasons_after(BEHIND_S - 5) == []
+    assert driver.topic(2).version < lost.to_version
+    assert reasons_after(10) == ["topics_behind"]
+    assert len(catch_ups(sent)) > 1, "it goes on to ask"
+    driver.receive(BULK, *publisher.answer(catch_ups(sent)[-1:]))
+    assert reasons_after(2) == []
+
+
 def test_subscribers_that_answer_and_are_not_current_are_named_unless_catalogd_is_silent() -> None:
     driver, _ = seeded()
 
