@@ -207,7 +207,8 @@ def _topics_behind(status: HubStatus) -> Iterator[Reason]:
         yield Reason(
             state=Serving.DEGRADED,
             code="topics_behind",
-            what=f"changes that catalogd has announced have not arrived for {status.behind_s:.0f} s",
+            what="changes that catalogd has announced have not arrived for "
+            f"{status.behind_s:.0f} s",
             mend="topicast topics shows which; look at the network to catalogd, or restart this "
             "statestored",
         )
