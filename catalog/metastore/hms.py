@@ -7,6 +7,7 @@ The boundary for foreign exceptions: any error of hmsclient, Thrift or the socke
     a method of the port ──▶ Hms ──call, once more if the server died──▶ HmsConnection ──▶ server
 """
 
+import re
 import time
 from collections.abc import Callable, Sequence, Sized
 from functools import partial
@@ -23,8 +24,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
-from ...topics.errors import ObjectGone, SourceError, SourceRefused
+from ...topics.errors import ObjectGone, SourceError, SourceRefused, UsageError
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
+from ...topics.objects.names import partition_name
 from .addresses import AddressDied, Addresses
 from .calls import Calls
 from .capture import REPLY_BYTES_MAX, ReplyTooLong
@@ -42,6 +44,8 @@ T = TypeVar("T")
 SizedT = TypeVar("SizedT", bound=Sized)
 GONE: Final = (NoSuchObjectException, UnknownDBException, UnknownTableException)
 ALL_PARTITIONS: Final = -1
+_PLAIN: Final = re.compile(r"(\w+=[\w.+-]+)(/\w+=[\w.+-]+)*", re.ASCII)
+"""Names of partitions that every metastore makes of their values; others escape more, or less."""
 LAST_ANSWER_S_MAX: Final = 5.0  # for an introduction where no other address is left: it may be slow
 EVENT_ID_S_MAX: Final = 4.0  # for the newest id or the UUID: probes do not notice all hangs
 LISTENER: Final = "DbNotificationListener"  # its own; another may record events, too
@@ -180,6 +184,47 @@ class Hms:
             "list partitions",
             lambda to: tuple(to.client.get_partition_names(db, table, ALL_PARTITIONS)),
             method="get_partition_names",
+            db=db,
+            table=table,
+        )
+
+    def all_partitions(
+        self, db: str, table: str, keys: Sequence[str], *, partitions_max: int
+    ) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+        """Return the names of all partitions, and their structs unless they are too many.
+
+        One call has both, unless the metastore refuses it, for its limit of a request or for a
+        partition that it cannot read; or the names are not certain. Then names are read first.
+        """
+        found, refused = None, False
+        batch = self._partitions_batch
+        fits = batch.size >= min(partitions_max, batch.size_max)
+        if keys and fits and not (self._connection and self._connection.refuses_all):
+            try:
+                found = self._first_partitions(db, table, partitions_max + 1)
+            except SourceRefused:
+                refused = True
+            except _TooLong:
+                batch.size //= 2
+        named: dict[str, bytes] | None = None
+        if found is not None and len(found) <= partitions_max:
+            named = _named(keys, found)
+        if named is not None and all(map(_PLAIN.fullmatch, named)):
+            return tuple(named), named
+        names = self.partition_names(db, table)
+        if len(names) > partitions_max:
+            return names, None
+        if named is None or named.keys() != set(names):
+            named = self.partitions(db, table, names)
+        if refused and self._connection is not None:
+            self._connection.refuses_all = True  # only that call, whatever the table
+        return names, named
+
+    def _first_partitions(self, db: str, table: str, count: int) -> list[tuple[list[str], bytes]]:
+        return self._call_of_table(
+            f"read {count} partitions",
+            partial(HmsConnection.first_partitions, db=db, table=table, partitions_max=count),
+            method="get_partitions",
             db=db,
             table=table,
         )
@@ -386,6 +431,17 @@ def connection(flags: MetastoreFlags) -> Hms:
     client = metastore_client(flags)
     addresses = Addresses(client.uris, tls=client.tls, login=client.login)
     return Hms(addresses, timeout_s=client.timeout_s)
+
+
+def _named(
+    keys: Sequence[str], found: Sequence[tuple[Sequence[str], bytes]]
+) -> dict[str, bytes] | None:
+    """Return partitions by the names that their values make; None: these columns have no such."""
+    try:
+        named = {partition_name(keys, values): struct for values, struct in found}
+    except UsageError:
+        return None
+    return named if len(named) == len(found) else None
 
 
 class _Batch:

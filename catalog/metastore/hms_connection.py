@@ -96,6 +96,7 @@ class HmsConnection:
         self.slicer = Slicer(protocol)
         self._catalog = ""  # that is followed; empty: not read yet
         self._lists_meta = True
+        self.refuses_all = False  # a call for all partitions of a table, for its limit of a request
         self._table_readers = [self._tables_by_request, self._tables_by_name, self._table_by_table]
 
     @property
@@ -240,6 +241,14 @@ class HmsConnection:
             for struct in self._partitions_by_names(db, table, [name]).values():
                 several[name] = struct
         return several
+
+    def first_partitions(
+        self, db: str, table: str, *, partitions_max: int
+    ) -> list[tuple[list[str], bytes]]:
+        """Read so many partitions; return each with its values."""
+        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
+        self.client.send_get_partitions(db, table, partitions_max)
+        return self.slicer.read(ThriftHiveMetastore.get_partitions_result, VALUES_ONLY)
 
     def _partitions_by_names(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
         """Read partitions by one call; the names are those that their values make."""

@@ -141,6 +141,7 @@ class TableRequest:
 
     ``obj``: the table's own struct. ``whole``: its partitions if they are few, else only their
     names. ``names``: these partitions. ``listed``: of ``whole`` only the names, however few.
+    ``keys``: its partition columns, as its struct said that was read before; empty: not known.
     """
 
     db: str
@@ -149,6 +150,7 @@ class TableRequest:
     whole: bool
     names: tuple[str, ...]
     listed: bool = False
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,6 +344,18 @@ class Metastore(Protocol):
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
         """Return the names of all partitions, as the metastore writes them.
+
+        Raises:
+            ObjectGone: there is no such table.
+        """
+
+    def all_partitions(
+        self, db: str, table: str, keys: Sequence[str], *, partitions_max: int
+    ) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+        """Return the names of all partitions, and their ``Partition`` structs.
+
+        None instead of structs: they are more than ``partitions_max``. ``keys``: the names of the
+        table's partition columns. As a rule it is one call.
 
         Raises:
             ObjectGone: there is no such table.

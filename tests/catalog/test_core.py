@@ -701,7 +701,7 @@ def test_after_a_gap_no_table_is_loaded_of_which_nothing_is_to_be_held(lean: Alo
     assert not (lean.is_loaded("t"))
     assert not (lean.is_loaded("new"))
     calls = Counter(lean.metastore.calls)
-    assert (calls["partition_names"], calls["partitions"]) == (1, 1), "of the table that is held"
+    assert (calls["all_partitions"], calls["partitions"]) == (1, 0), "of the table that is held"
     after = lean.catalog.namespace.find(("d", "t"))
     assert before is not None
     assert after is not None
@@ -932,7 +932,9 @@ def test_after_a_gap_nothing_is_read_twice(many: Alone) -> None:
     assert many.catalog.counts.event_gaps == 1
     assert not many.catalog.loader.resyncing
     calls = Counter(many.metastore.calls)
-    assert calls["partitions"] == 250
+    assert calls["all_partitions"] == 250
+    assert not calls["partition_names"]
+    assert not calls["partitions"]
     assert calls["database"] == 2 + 2, "the listing reads their structs, too"
 
 

@@ -312,6 +312,17 @@ class FakeMetastore:
         with self._reading("partition_names"):
             return tuple(sorted(self._of(db, table)))
 
+    def all_partitions(
+        self, db: str, table: str, keys: Sequence[str], *, partitions_max: int
+    ) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+        with self._reading("all_partitions"):
+            held = dict(sorted(self._of(db, table).items()))
+            if len(held) <= partitions_max:
+                for name in held:
+                    self._demand_readable(name)
+                return tuple(held), {name: thrift_bytes(one) for name, one in held.items()}
+        return self.partition_names(db, table), None
+
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         with self._reading("partitions"):
             held = self._of(db, table)

@@ -424,8 +424,24 @@ class SimMetastore:
         self._begin_call()
         return tuple(sorted(self._demand(db, table).parts))
 
+    def all_partitions(
+        self, db: str, table: str, keys: Sequence[str], *, partitions_max: int
+    ) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+        """Answer at once, or read the names first, as of a server that refuses such a call."""
+        if self.rng.random() < 0.5:
+            names = self.partition_names(db, table)
+            few = len(names) <= partitions_max
+            return names, self.partitions(db, table, names) if few else None
+        self._begin_call()
+        names = tuple(sorted(self._demand(db, table).parts))
+        few = len(names) <= partitions_max
+        return names, self._structs(db, table, names) if few else None
+
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         self._begin_call()
+        return self._structs(db, table, names)
+
+    def _structs(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         parts = self._demand(db, table).parts
         if any(((db, table), name) in self.unreadable and name in parts for name in names):
             raise SourceRefused("no such serde")

@@ -109,6 +109,7 @@ class ChunkedLoad:
 
     clock: Clock
     rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
+    keys: tuple[str, ...] = ()  # its partition columns
     refused: int = 0  # loads of this table that failed before this load
     dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
     reading: ChunkRead | None = None
@@ -259,7 +260,10 @@ class ChunkedLoad:
         db, name = table
         lists = kind is Kind.NAMES
         listed = lists and self.refused > 0
-        return TableRequest(db=db, table=name, obj=False, whole=lists, names=names, listed=listed)
+        keys = self.keys if lists else ()
+        return TableRequest(
+            db=db, table=name, obj=False, whole=lists, names=names, listed=listed, keys=keys
+        )
 
     def refuse(self, error: str) -> None:
         """Look for the partition of the chunk being read that the metastore cannot read.

@@ -343,13 +343,20 @@ class Loader:
             self._backlog.add(table)
 
     def begin_chunked_load(
-        self, table: TableId, names: tuple[str, ...] | None, *, refused: int = 0
+        self,
+        table: TableId,
+        names: tuple[str, ...] | None,
+        *,
+        keys: tuple[str, ...] = (),
+        refused: int = 0,
     ) -> None:
         """Read the partitions of a table that was published as LOADING.
 
-        ``names`` None: they are not known yet. ``refused``: as in the need of that publication.
+        ``names`` None: they are not known yet. ``keys``: its partition columns. ``refused``: as in
+        the need of that publication.
         """
-        load = ChunkedLoad(self._turn, None if names is None else dict.fromkeys(names), refused)
+        rest = None if names is None else dict.fromkeys(names)
+        load = ChunkedLoad(self._turn, rest, keys, refused)
         self._loads[table] = load
         need = self._dirty.get(table)
         if need is not None and not need.obj:  # partitions that changed since they were listed

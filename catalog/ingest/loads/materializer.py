@@ -144,7 +144,12 @@ class Materializer:
             data=need.data or (doubted and read_struct(read.thrift).type != VIEW),
         )
         if not complete:
-            self._loader.begin_chunked_load(table, read.names, refused=max(need.refused, 0))
+            self._loader.begin_chunked_load(
+                table,
+                read.names,
+                keys=read_struct(read.thrift).partition_keys,
+                refused=max(need.refused, 0),
+            )
 
     def _stays_held(self, table: TableId, need: Need, incarnation: int) -> bool:
         """Return whether ``table`` is compared rather than loaded: only events of it are missing.

@@ -255,11 +255,16 @@ def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> Ta
             names = want.names
             found = metastore.partitions(want.db, want.table, names) if names else {}
             return TableRead(thrift=struct, partitions=found)
-        every = metastore.partition_names(want.db, want.table)
-        if want.listed or len(every) > WHOLE_PARTITIONS_MAX:
+        if want.listed:
+            every = metastore.partition_names(want.db, want.table)
             return TableRead(thrift=struct, names=every)
-        found = metastore.partitions(want.db, want.table, every) if every else {}
-        return TableRead(thrift=struct, names=every, partitions=found, whole=True)
+        keys = want.keys if struct is None else read_struct(struct).partition_keys
+        every, whole = metastore.all_partitions(
+            want.db, want.table, keys, partitions_max=WHOLE_PARTITIONS_MAX
+        )
+        if whole is None:
+            return TableRead(thrift=struct, names=every)
+        return TableRead(thrift=struct, names=every, partitions=whole, whole=True)
     except ObjectGone:
         return TableRead()
 

@@ -153,12 +153,12 @@ ALL = ("ds=1", "ds=2")
     ("one", "calls", "struct", "names", "partitions"),
     [
         (want("t", "ds=2", "ds=9", obj=False), "partitions", False, None, ["ds=2"]),
-        (want("t", whole=True), "tables partition_names partitions", True, ALL, ALL),
-        (want("t", obj=False, whole=True), "partition_names partitions", False, ALL, ALL),
-        (want("empty", whole=True), "tables partition_names", True, (), ()),
+        (want("t", whole=True), "tables all_partitions", True, ALL, ALL),
+        (want("t", obj=False, whole=True), "all_partitions", False, ALL, ALL),
+        (want("empty", whole=True), "tables all_partitions", True, (), ()),
         (want("flat", whole=True), "tables", True, (), ()),
         (want("gone", "ds=1", obj=False), "partitions", False, None, ()),
-        (want("gone", obj=False, whole=True), "partition_names", False, None, ()),
+        (want("gone", obj=False, whole=True), "all_partitions", False, None, ()),
         (want("gone"), "tables", False, None, ()),
     ],
     ids=[
@@ -168,7 +168,7 @@ ALL = ("ds=1", "ds=2")
         "no partitions to read",
         "no partition keys: no names to read",
         "partitions of a table that is gone",
-        "names of a table that is gone",
+        "all partitions of a table that is gone",
         "a table that is gone",
     ],
 )
@@ -202,7 +202,9 @@ def test_table_that_goes_between_its_struct_and_its_partitions_is_gone(
     metastore: FakeMetastore,
 ) -> None:
     class Going(FakeMetastore):
-        def partition_names(self, db: str, table: str) -> tuple[str, ...]:
+        def all_partitions(
+            self, db: str, table: str, *_: object, **__: object
+        ) -> tuple[tuple[str, ...], None]:
             raise ObjectGone(f"{db}.{table}")
 
     going = Going()

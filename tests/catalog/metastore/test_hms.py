@@ -490,6 +490,66 @@ def test_names_come_with_types_or_without_where_the_server_has_none() -> None:
             assert len(server.called) == tried + 1  # what the server lacks is remembered
 
 
+PLAIN, DASHED = make_partition(TABLE, ["1"]), make_partition(TABLE, ["a b"])
+AT_ONCE = calls.get_partitions_result(success=[PLAIN])
+LIMITED = calls.get_partitions_result(o2=MetaException("requested 4, the limit is 2"))
+HAS = calls.get_table_objects_by_name_result(success=[TABLE])
+
+
+def names_of(*names: str) -> object:
+    return calls.get_partition_names_result(success=[*names])
+
+
+def by_names_of(*partitions: object) -> object:
+    return calls.get_partitions_by_names_result(success=[*partitions])
+
+
+def all_of(hms: Hms) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+    return hms.all_partitions("db", "t", ["ds"], partitions_max=3)
+
+
+def test_all_partitions_of_a_table_are_read_by_one_call() -> None:
+    with serving(answering(UGI, AT_ONCE)) as (server, hms):
+        assert all_of(hms) == (("ds=1",), {"ds=1": thrift_bytes(PLAIN)})
+        assert server.called[-1:] == ["get_partitions"]
+        assert "get_partition_names" not in server.called
+
+
+def test_server_that_refuses_a_call_for_all_partitions_is_asked_for_names_first() -> None:
+    """Given hive.metastore.limit.partition.request, then it is so until another server answers."""
+    answers = (UGI, LIMITED, HAS, names_of("ds=1"), by_names_of(PLAIN))
+    with serving(answering(*answers)) as (server, hms):
+        for _ in range(2):
+            assert all_of(hms) == (("ds=1",), {"ds=1": thrift_bytes(PLAIN)})
+        assert server.called.count("get_partitions") == 1
+        hms.close()
+        all_of(hms)
+        assert server.called.count("get_partitions") == 2
+
+
+def test_partition_that_cannot_be_read_is_no_reason_to_list_names_of_other_tables() -> None:
+    refused = calls.get_partitions_by_names_result(o1=MetaException("no such serde"))
+    with serving(answering(UGI, LIMITED, HAS, names_of("ds=1"), refused)) as (server, hms):
+        for tried in (1, 2):
+            with pytest.raises(SourceRefused):
+                all_of(hms)
+            assert server.called.count("get_partitions") == tried
+
+
+def test_names_that_servers_escape_in_different_ways_are_listed() -> None:
+    read = calls.get_partitions_result(success=[PLAIN, DASHED])
+    made = {"ds=1": thrift_bytes(PLAIN), "ds=a b": thrift_bytes(DASHED)}
+    with serving(answering(UGI, read, names_of("ds=1", "ds=a b"))) as (server, hms):
+        assert all_of(hms) == (("ds=1", "ds=a b"), made)
+        assert "get_partitions_by_names" not in server.called
+    others = names_of("ds=1", "ds=a%20b"), by_names_of(DASHED)
+    with serving(answering(UGI, read, *others)) as (server, hms):
+        names, structs = all_of(hms)
+        assert names == ("ds=1", "ds=a%20b")
+        assert structs is not None
+        assert structs["ds=a%20b"] == thrift_bytes(DASHED)
+
+
 def test_partitions_whose_names_the_server_escapes_in_another_way_are_read_one_by_one() -> None:
     partition = make_partition(TABLE, ["a b"])
     listed = calls.get_partitions_by_names_result(success=[partition])

@@ -108,6 +108,23 @@ def test_more_partitions_than_one_call_holds_are_read(small_calls: None, place: 
     assert set(place.reads.partitions(place.db, "many", names)) == set(names)
 
 
+def test_names_and_structs_of_few_partitions_are_read_together_and_of_more_the_names(
+    place: Place,
+) -> None:
+    table = place.table("days", "ds", "hour")
+    place.writes.add_partitions([make_partition(table, ["2026-11-01", h]) for h in "012"])
+    every = place.reads.partition_names(place.db, "days")
+    names, structs = place.reads.all_partitions(place.db, "days", ["ds", "hour"], partitions_max=3)
+    assert set(names) == set(every)
+    assert structs == place.reads.partitions(place.db, "days", every)
+    names, structs = place.reads.all_partitions(place.db, "days", ["ds", "hour"], partitions_max=2)
+    assert (set(names), structs) == (set(every), None)
+    place.table("empty", "ds")
+    assert place.reads.all_partitions(place.db, "empty", ["ds"], partitions_max=3) == ((), {})
+    with pytest.raises(ObjectGone):
+        place.reads.all_partitions(place.db, "absent", ["ds"], partitions_max=3)
+
+
 def test_absent_table_has_no_partitions_to_read_and_a_plain_table_has_none(
     place: Place,
 ) -> None:
@@ -127,6 +144,9 @@ def test_partition_is_named_and_found_whatever_its_value(place: Place, value: st
     assert name == partition_name(["first_key", "second"], [value, value])
     (struct,) = place.reads.partitions(place.db, "nasty", [name]).values()
     assert from_thrift(Partition, struct).values == [value, value]
+    keys = ["first_key", "second"]
+    found = place.reads.all_partitions(place.db, "nasty", keys, partitions_max=5)
+    assert found == ((name,), {name: struct})
 
 
 def test_null_partition_is_named_as_the_empty_partition(place: Place) -> None:

@@ -116,7 +116,7 @@ def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answe
         unread.ask(pull(5, selector=TABLE_ONLY), peer=peer)
     unread.turn(40)
     calls = Counter(unread.metastore.calls)
-    assert (calls["tables"], calls["partition_names"], calls["partitions"]) == (1, 1, 1)
+    assert (calls["tables"], calls["all_partitions"], calls["partitions"]) == (1, 1, 0)
     found = [(peer, type(message), message.request) for peer, message in answered(unread)]
     assert sorted(found, key=str) == sorted(
         ((peer, Pulled, request) for peer in peers for request in (4, 5)), key=str
