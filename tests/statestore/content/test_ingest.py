@@ -12,6 +12,7 @@ from topicast.tests.statestore.hub_driver import (
     BULK,
     CONTROL,
     KEY,
+    READER_CONTROL,
     HubDriver,
     PublisherPeer,
     catch_ups,
@@ -497,6 +498,17 @@ def test_refused_stream_or_topic_is_requested_again_after_the_time_named(
     assert driver.pass_time(0.35) == []
     (again,) = catch_ups(driver.pass_time(0.15))
     assert [wanted.topic for wanted in again.wanted] == requested
+
+
+def test_refusal_that_a_reader_sends_ends_no_catch_up_of_the_hub() -> None:
+    driver, publisher = seeded()
+    driver.greet()
+    publisher.change(1)
+    driver.put(publisher.change(1))
+    (request,) = catch_ups(driver.tick())
+    driver.receive(READER_CONTROL, replace(BUSY, request=request.stream))
+    driver.receive(BULK, *publisher.answer([request]))
+    assert driver.topic(1).version == 2
 
 
 def test_refusal_of_no_request_changes_nothing() -> None:
