@@ -225,6 +225,10 @@ def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"{facts['hubs_connected']} of {amount(facts['hubs'], 'hub', 'hubs')}"
     if facts.get("lag_events") is not None:
         yield f"lag {lag(facts['lag_events'], facts.get('lag_s'))}"
+    if facts.get("tables_unreadable"):
+        yield f"{amount(facts['tables_unreadable'], 'table', 'tables')} cannot be read"
+    if facts.get("partitions_unreadable"):
+        yield f"{amount(facts['partitions_unreadable'], 'partition', 'partitions')} cannot be read"
 
 
 def _drivers(stack: Installation) -> list[str]:

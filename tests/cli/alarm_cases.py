@@ -371,7 +371,7 @@ def unreadable() -> CatalogStatus:
     core.metastore.unreadable["orders"] = "java.lang.NullPointerException"
     core.create("shop", "orders")
     core.turn(40)
-    return core.catalog.status()
+    return replace(core.catalog.status(), hubs=(connection(),))
 
 
 def healthz(port: int, verdict: Verdict) -> Iterator[str]:
@@ -524,7 +524,11 @@ CASES: Final = (
     ),
     Case(
         ("TopicastTablesUnreadable",),
-        lambda: [*status(None, unreadable(), wanted="unreadable")],
+        lambda: [
+            *status(None, unreadable()),
+            "",
+            *status(None, unreadable(), wanted="unreadable"),
+        ],
     ),
     Case(
         ("TopicastMemoryNearLimit",),
