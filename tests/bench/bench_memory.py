@@ -175,6 +175,7 @@ def main() -> None:
         say(
             "changes",
             at_most(quarter.written_most_mb, catalogd_mb),
+            catalogd_mb=quarter.written_most_mb,
             writes=WRITTEN,
             writes_s=quarter.writes_s,
             its_writes_s=whole.writes_s,
