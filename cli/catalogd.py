@@ -98,12 +98,12 @@ def catalogd(**given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""
     from ..catalog.assembly import build
     from ..catalog.status import facts
-    from .pages.catalog_pages import catalog_pages, held_by_catalogd, peers_of_catalogd
-    from .pages.event_pages import event_pages, histograms_of
-    from .pages.memory_page import memory_page
     from .pages.metrics import CATALOGD
-    from .pages.process_pages import process_pages
     from .pages.sources import facts_of_process, sources_of
+    from .pages.views.catalog_pages import catalog_pages, held_by_catalogd, peers_of_catalogd
+    from .pages.views.event_pages import event_pages, histograms_of
+    from .pages.views.memory_page import memory_page
+    from .pages.views.process_pages import process_pages
 
     settings = settings_given()
     access = access_to_pages(given)

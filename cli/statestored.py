@@ -52,11 +52,11 @@ def statestored(**given: Any) -> None:
     """Run the hub, which broadcasts the topics to every subscriber."""
     from ..statestore.statestored import build
     from ..statestore.status import facts
-    from .pages.hub_pages import held_by_hub, hub_pages, peers_of_hub
-    from .pages.memory_page import memory_page
     from .pages.metrics import STATESTORED
-    from .pages.process_pages import process_pages
     from .pages.sources import facts_of_process, sources_of
+    from .pages.views.hub_pages import held_by_hub, hub_pages, peers_of_hub
+    from .pages.views.memory_page import memory_page
+    from .pages.views.process_pages import process_pages
 
     settings = settings_given()
     access = access_to_pages(given)

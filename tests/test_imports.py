@@ -107,6 +107,10 @@ ONE_WAY = {
         *("daemons", "statestored", "catalogd", "launch", "doctor", "quickstart", "commands"),
         *("main", "reference", "start"),
     ),
+    "cli/pages": (
+        *("config", "certificate", "parts", "metrics", "views", "access", "front"),
+        *("metrics_page", "answers", "sources", "server"),
+    ),
 }
 # Modules that one import in subscriber/ loads one after the other, without that folder
 CHAIN_MAX = {("spark",): 10}

@@ -26,12 +26,12 @@ from ... import __version__
 from ...topics.errors import TopicastError, UsageError
 from ...topics.verdict import Serving, Verdict
 from ..terminal.lists import span
-from .document import document, link
 from .front import front_html
-from .grid import Query
 from .metrics import Facts, Histograms
 from .metrics_page import metrics_html
-from .page import NEEDS_SECRET, Page
+from .parts.document import document, link
+from .parts.grid import Query
+from .parts.page import NEEDS_SECRET, Page
 
 HEALTH: Final = "/healthz"
 TEXT: Final = "text/plain; charset=utf-8"

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 from ...topics.sizes import size
 from ..records.overview import STATESTORED, drivers_by_state, restart_of, seen_by
 from ..terminal.lists import amount, span
-from .document import link
 from .metrics import Facts
-from .page import NEEDS_SECRET, Page
+from .parts.document import link
+from .parts.page import NEEDS_SECRET, Page
 
 METRICS: Final = "What does each number count? Prometheus reads them at the same address."
 

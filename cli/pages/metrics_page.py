@@ -9,8 +9,8 @@ from typing import Final
 
 from ...topics.histogram import HistogramFacts
 from ..terminal.lists import in_ms
-from .document import link
 from .metrics import COUNTER, HISTOGRAMS, REFUSED, SECTIONS, Fact, Facts, Histograms
+from .parts.document import link
 
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
 ABOUT: Final = "about"  # what the process and its peers are: facts that are no metrics

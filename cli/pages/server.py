@@ -26,7 +26,7 @@ from ...topics.errors import ConfigError, LinkError
 from ...topics.settings import Address
 from .access import Access
 from .answers import HEALTH, TEXT, Answer, Sources, answer, answer_to_probe
-from .document import STYLE_HASH
+from .parts.document import STYLE_HASH
 
 CONNECTION_S: Final = 10.0  # for TLS, request and answer: a scraper needs milliseconds
 BACKLOG: Final = 1024  # connections that the kernel holds: beyond, they try again after 1 s

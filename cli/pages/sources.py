@@ -14,7 +14,7 @@ from . import metrics
 from .access import Access
 from .answers import Sources
 from .metrics import Facts
-from .page import Page
+from .parts.page import Page
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts for commands, of the same verdict
 STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy loop every few milliseconds

@@ -24,11 +24,11 @@ from topicast.catalog.status import facts as catalog_facts
 from topicast.catalog.storage.database import FILE_NAME
 from topicast.cli.daemons import collect_old_rarely, wake_soon
 from topicast.cli.pages.answers import Sources
-from topicast.cli.pages.catalog_pages import catalog_pages
-from topicast.cli.pages.event_pages import event_pages
-from topicast.cli.pages.hub_pages import hub_pages
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, registry_of
-from topicast.cli.pages.page import Page
+from topicast.cli.pages.parts.page import Page
+from topicast.cli.pages.views.catalog_pages import catalog_pages
+from topicast.cli.pages.views.event_pages import event_pages
+from topicast.cli.pages.views.hub_pages import hub_pages
 from topicast.statestore.status import HubStatus, facts
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import RUNS, at_most, quantile, say

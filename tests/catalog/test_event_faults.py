@@ -7,13 +7,13 @@ Faults of the metastore and its log, and the test of each:
     an event that it cannot send         test_core.py, catalog/metastore/test_damaged.py (real)
     events of ids that are lost          here; tests/sim/scenarios/events_lost_from_the_log.txt
     a log that was cleaned               test_core.py, catalog/metastore/test_replaced.py (real)
-    ids twice, events that come late     ingest/test_event_window.py (drawn, and eight real writers)
-    its counter goes back                ingest/test_event_window.py, tests/sim
+    ids twice, events that come late     ingest/events/test_event_window.py (drawn; eight writers)
+    its counter goes back                ingest/events/test_event_window.py, tests/sim
     its database is put back             tests/sim/scenarios/metastore_put_back*.txt
     times of events in no order          here
     more events than were asked for      here
-    a message cut, mutated, a bomb       ingest/test_corpus.py
-    a message of 100 MB                  ingest/test_light.py; test_large_event.py (real)
+    a message cut, mutated, a bomb       ingest/events/test_corpus.py
+    a message of 100 MB                  ingest/loads/test_light.py; test_large_event.py (real)
     names that differ in case only       here
     schemas of 32,000 characters         here
     a view on a table that is dropped    here

@@ -36,10 +36,10 @@ from topicast.cli.daemons import log_start
 from topicast.cli.doctor import host
 from topicast.cli.doctor.checks import Answer, Check, examine
 from topicast.cli.doctor.metastore import MetastoreChecks
-from topicast.cli.pages.event_pages import events
-from topicast.cli.pages.grid import Grid, in_words, shown
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, metric_name, registry_of
+from topicast.cli.pages.parts.grid import Grid, in_words, shown
 from topicast.cli.pages.sources import verdict_of_loop
+from topicast.cli.pages.views.event_pages import events
 from topicast.cli.records.fleet import problems, told, told_at_length
 from topicast.cli.records.levels import topic_name
 from topicast.cli.records.overview import DaemonAnswers, Installation, counters, lines

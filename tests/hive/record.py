@@ -2,8 +2,8 @@
 
 Run: python -m topicast.tests.hive.record 4.2.0, or any of the releases; "2.3.10" is the embedded
 one, the others are as ``make compat-hive HIVES=4.2.0`` has installed them. It writes
-tests/catalog/ingest/corpus/4.2.0.jsonl.gz anew, a line for each event, and says which operations
-were refused and which left no event. Folders, hosts and users are replaced.
+tests/catalog/ingest/events/corpus/4.2.0.jsonl.gz anew, a line for each event, and says which
+operations were refused and which left no event. Folders, hosts and users are replaced.
 
 4.0.1 records by the listener of tests/hive, which knows databases, tables and partitions only;
 4.1.0 by that of 4.2.0, which cannot record a RELOAD of it.
@@ -31,7 +31,7 @@ from topicast.catalog.metastore.slicer import accelerated
 from topicast.tests.hive.operations import Operations
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore
 
-CORPUS: Final = Path(__file__).parents[1] / "catalog" / "ingest" / "corpus"
+CORPUS: Final = Path(__file__).parents[1] / "catalog" / "ingest" / "events" / "corpus"
 ANSWER_S_MAX: Final = 20.0  # some releases never answer what they do not have
 EMBEDDED: Final = "2.3.10"
 

@@ -9,8 +9,8 @@ import trustme
 
 from topicast.cli.client.page_reader import PageReader, Secrets
 from topicast.cli.pages.answers import Sources
-from topicast.cli.pages.grid import Grid
-from topicast.cli.pages.page import grid_page
+from topicast.cli.pages.parts.grid import Grid
+from topicast.cli.pages.parts.page import grid_page
 from topicast.cli.pages.server import Pages
 from topicast.tests.cli.pages.secrets import TOKEN, access, certificate, secret_file
 from topicast.tests.cli.pages.test_answers import sources

@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 from topicast.cli.pages import answers
 from topicast.cli.pages.answers import Answer, Sources
-from topicast.cli.pages.grid import Query
-from topicast.cli.pages.page import Page, Parts
+from topicast.cli.pages.parts.grid import Query
+from topicast.cli.pages.parts.page import Page, Parts
 
 
 def answer(sources: Sources, target: str, *, accepts: str = "") -> Answer:

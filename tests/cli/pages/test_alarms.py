@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 from prometheus_client import generate_latest
 
-from topicast.cli.pages.document import SEE
 from topicast.cli.pages.metrics import (
     CATALOGD,
     COUNTER,
@@ -23,6 +22,7 @@ from topicast.cli.pages.metrics import (
     metric_name,
     registry_of,
 )
+from topicast.cli.pages.parts.document import SEE
 from topicast.tests.cli.alarm_cases import CASES, LINES_MAX, WIDTH, Case, text_of
 from topicast.topics.histogram import Histogram
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of

@@ -6,9 +6,9 @@ import pytest
 
 from topicast import __version__
 from topicast.cli.pages.answers import Sources, answer_to_probe
-from topicast.cli.pages.grid import Grid, Query
 from topicast.cli.pages.metrics import STATESTORED, Facts, registry_of
-from topicast.cli.pages.page import Page, grid_page
+from topicast.cli.pages.parts.grid import Grid, Query
+from topicast.cli.pages.parts.page import Page, grid_page
 from topicast.tests.cli.pages.asking import answer
 from topicast.topics.errors import HistoryGone, UsageError
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of

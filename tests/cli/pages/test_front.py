@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from topicast.cli.pages.front import brief, front_html
-from topicast.cli.pages.grid import Grid
 from topicast.cli.pages.metrics import Fact
-from topicast.cli.pages.page import grid_page
+from topicast.cli.pages.parts.grid import Grid
+from topicast.cli.pages.parts.page import grid_page
 from topicast.cli.records.overview import DaemonAnswers, Installation, lines
 
 HUB: dict[str, Fact] = {

@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from ...catalog.event_status import SLOTS_A_MINUTE
-from ...catalog.history.change_log import Recent
-from ...catalog.history.table_history import NewestChanges
-from ...catalog.ingest.events.event_history import EventFacts
-from ...catalog.publish.hub_questions import Known
-from ...catalog.status import CatalogStatus
-from ...catalog.status import events as status_events
-from ...catalog.storage.history import HistoryReader
-from ...topics.errors import UsageError
-from ...topics.histogram import HistogramFacts
-from ...topics.objects.names import parse_table_name, table_name
-from ...topics.wire.messages.questions import ReadWriter
-from ..client.operator import facts_of
-from ..records import changes, event_words
-from ..records.overview import place
-from ..terminal.lists import Record, in_ms
-from .figure import Bars
-from .grid import Grid, Query
-from .metrics import Histograms
-from .page import NEEDS_SECRET, Page, Part, Peers
+from ....catalog.event_status import SLOTS_A_MINUTE
+from ....catalog.history.change_log import Recent
+from ....catalog.history.table_history import NewestChanges
+from ....catalog.ingest.events.event_history import EventFacts
+from ....catalog.publish.hub_questions import Known
+from ....catalog.status import CatalogStatus
+from ....catalog.status import events as status_events
+from ....catalog.storage.history import HistoryReader
+from ....topics.errors import UsageError
+from ....topics.histogram import HistogramFacts
+from ....topics.objects.names import parse_table_name, table_name
+from ....topics.wire.messages.questions import ReadWriter
+from ...client.operator import facts_of
+from ...records import changes, event_words
+from ...records.overview import place
+from ...terminal.lists import Record, in_ms
+from ..metrics import Histograms
+from ..parts.figure import Bars
+from ..parts.grid import Grid, Query
+from ..parts.page import NEEDS_SECRET, Page, Part, Peers
 
 BATCHES_SHOWN: Final = 100
 MINUTES: Final = 60  # of the graphs

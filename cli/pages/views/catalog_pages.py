@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from ...catalog.ingest.events.event_history import BYTES_MAX as HISTORY_BYTES_MAX
-from ...catalog.ingest.events.event_log import BYTES_MAX as LOG_BYTES_MAX
-from ...catalog.status import CatalogStatus
-from ...catalog.storage.history import HistoryReader
-from ...topics.errors import NoSuchObject, UsageError
-from ...topics.objects.encoding.values import (
+from ....catalog.ingest.events.event_history import BYTES_MAX as HISTORY_BYTES_MAX
+from ....catalog.ingest.events.event_log import BYTES_MAX as LOG_BYTES_MAX
+from ....catalog.status import CatalogStatus
+from ....catalog.storage.history import HistoryReader
+from ....topics.errors import NoSuchObject, UsageError
+from ....topics.objects.encoding.values import (
     decode_database_value,
     decode_names,
     decode_table_value,
     names_in_block,
 )
-from ...topics.objects.names import (
+from ....topics.objects.names import (
     TableId,
     block_lead,
     database_key,
@@ -35,14 +35,14 @@ from ...topics.objects.names import (
     table_key,
     table_name,
 )
-from ...topics.objects.tables import Table, read_database, read_table
-from ...topics.topic import NAMESPACE, Entry, table_topic
-from ...topics.wire.messages.fields import Cell
-from ..client.sync_words import AS_OF, why_not
-from ..records.overview import place
-from .grid import ROWS_MAX, Grid, Query
+from ....topics.objects.tables import Table, read_database, read_table
+from ....topics.topic import NAMESPACE, Entry, table_topic
+from ....topics.wire.messages.fields import Cell
+from ...client.sync_words import AS_OF, why_not
+from ...records.overview import place
+from ..parts.grid import ROWS_MAX, Grid, Query
+from ..parts.page import Page, grid_page
 from .memory_page import MemoryUse
-from .page import Page, grid_page
 
 PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
 SEARCH_NAMES: Final = 60_000  # looked at for one page, in 100 ms

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.cli.pages.grid import Grid
-from topicast.cli.pages.hub_pages import hub_pages, peers_of_hub
-from topicast.cli.pages.page import Parts
+from topicast.cli.pages.parts.grid import Grid
+from topicast.cli.pages.parts.page import Parts
+from topicast.cli.pages.views.hub_pages import hub_pages, peers_of_hub
 from topicast.statestore.status import HubStatus
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.statestore.hub_driver import HubDriver

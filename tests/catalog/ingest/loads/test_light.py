@@ -10,7 +10,7 @@ from topicast.catalog.ingest.events.actions import dirty_objects, text_of
 from topicast.catalog.ingest.loads import light as module
 from topicast.catalog.ingest.loads.light import TYPES, lightened
 from topicast.catalog.metastore.port import DirtyPartitions, RawEvent
-from topicast.tests.catalog.ingest.test_corpus import RELEASES, packed, recorded
+from topicast.tests.catalog.ingest.events.test_corpus import RELEASES, packed, recorded
 
 TRICKY = ', "partitionListJson":["x"], \\"}], ü \\\\'
 LARGE_CHARS = 60_000  # instead of megabytes

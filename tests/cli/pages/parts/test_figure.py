@@ -1,4 +1,4 @@
-from topicast.cli.pages.figure import HEIGHT, LEAST, WIDTH, Bars
+from topicast.cli.pages.parts.figure import HEIGHT, LEAST, WIDTH, Bars
 
 
 def bars(*values: float) -> str:

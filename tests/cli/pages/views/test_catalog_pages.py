@@ -7,8 +7,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.storage.store import Store
-from topicast.cli.pages.catalog_pages import catalog_pages
-from topicast.cli.pages.grid import Grid
+from topicast.cli.pages.parts.grid import Grid
+from topicast.cli.pages.views.catalog_pages import catalog_pages
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.cluster.alone import NUM_TOPICS, Alone, loaded
 

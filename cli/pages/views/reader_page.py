@@ -11,19 +11,19 @@ from concurrent.futures import Future
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from ...statestore.status import HubStatus
-from ...topics.errors import UsageError
-from ...topics.objects.drivers import GONE
-from ...topics.sizes import size
-from ...topics.wire.messages.answers import DriverStatus, Inspected, SubscriberStatus
-from ...topics.wire.messages.connection import Refused
-from ...topics.wire.messages.fields import Cell
-from ...topics.wire.messages.questions import ReaderQuestion, ReadLevels, ReadTrace, ReadUsage
-from ..records import fleet
-from ..records.levels import alike
-from ..terminal.lists import Record
-from .grid import Grid
-from .page import NEEDS_SECRET, Part
+from ....statestore.status import HubStatus
+from ....topics.errors import UsageError
+from ....topics.objects.drivers import GONE
+from ....topics.sizes import size
+from ....topics.wire.messages.answers import DriverStatus, Inspected, SubscriberStatus
+from ....topics.wire.messages.connection import Refused
+from ....topics.wire.messages.fields import Cell
+from ....topics.wire.messages.questions import ReaderQuestion, ReadLevels, ReadTrace, ReadUsage
+from ...records import fleet
+from ...records.levels import alike
+from ...terminal.lists import Record
+from ..parts.grid import Grid
+from ..parts.page import NEEDS_SECRET, Part
 
 ANSWER_S: Final = 2.0  # a driver answers within milliseconds, unless it is stopped
 Ask = Callable[[ReaderQuestion[Any]], "Future[Inspected | Refused]"]

@@ -6,7 +6,7 @@ from hashlib import sha256
 from html import escape
 from typing import Final
 
-from ...topics.verdict import Reason, Serving, Verdict
+from ....topics.verdict import Reason, Serving, Verdict
 
 CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.NOT_SERVING: "ill"}
 SEE: Final = {

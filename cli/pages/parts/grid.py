@@ -10,9 +10,9 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from ...topics.sizes import size
-from ...topics.wire.messages.fields import Cell
-from ..terminal.lists import in_ms, span
+from ....topics.sizes import size
+from ....topics.wire.messages.fields import Cell
+from ...terminal.lists import in_ms, span
 from .document import link
 
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five

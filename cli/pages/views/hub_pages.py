@@ -4,20 +4,20 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from ...statestore.status import HubStatus, facts
-from ...topics.errors import UsageError
-from ...topics.liveness import LIVE
-from ...topics.objects.drivers import CONNECTING, GONE, PLAIN
-from ...topics.objects.drivers import LIVE as DRIVER_LIVE
-from ...topics.topic import NAMESPACE
-from ...topics.wire.messages.answers import DriverStatus
-from ...topics.wire.messages.fields import Cell
-from ..records import fleet
-from ..records.overview import place
-from ..terminal.lists import Record
-from .grid import Grid, Query
+from ....statestore.status import HubStatus, facts
+from ....topics.errors import UsageError
+from ....topics.liveness import LIVE
+from ....topics.objects.drivers import CONNECTING, GONE, PLAIN
+from ....topics.objects.drivers import LIVE as DRIVER_LIVE
+from ....topics.topic import NAMESPACE
+from ....topics.wire.messages.answers import DriverStatus
+from ....topics.wire.messages.fields import Cell
+from ...records import fleet
+from ...records.overview import place
+from ...terminal.lists import Record
+from ..parts.grid import Grid, Query
+from ..parts.page import Page, Parts, grid_page
 from .memory_page import MemoryUse
-from .page import Page, Parts, grid_page
 from .reader_page import Ask, reader_parts
 
 PAGES: Final = "catalogd_pages"  # a fact that is an address

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 from topicast.catalog.storage.store import Store
-from topicast.cli.pages.catalog_pages import held_by_catalogd
-from topicast.cli.pages.grid import Grid
-from topicast.cli.pages.memory_page import MemoryUse, memory_page
+from topicast.cli.pages.parts.grid import Grid
+from topicast.cli.pages.views.catalog_pages import held_by_catalogd
+from topicast.cli.pages.views.memory_page import MemoryUse, memory_page
 from topicast.tests.cluster.alone import loaded
 from topicast.topics.memory.memory_limit import resident_bytes, usable_bytes
 

@@ -14,10 +14,10 @@ from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import CatalogStatus
 from topicast.catalog.storage.store import Store
-from topicast.cli.pages.event_pages import Ask, event_pages, events
-from topicast.cli.pages.figure import Bars
-from topicast.cli.pages.grid import Grid
-from topicast.cli.pages.page import Page
+from topicast.cli.pages.parts.figure import Bars
+from topicast.cli.pages.parts.grid import Grid
+from topicast.cli.pages.parts.page import Page
+from topicast.cli.pages.views.event_pages import Ask, event_pages, events
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.cluster.alone import loaded
 from topicast.topics.errors import UsageError

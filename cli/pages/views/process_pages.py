@@ -5,11 +5,11 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 
-from ...topics.wire.messages.fields import Cell
-from ..logs import LINES_MAX
-from ..options.flags import DEFAULT
-from .grid import Grid
-from .page import Page, grid_page
+from ....topics.wire.messages.fields import Cell
+from ...logs import LINES_MAX
+from ...options.flags import DEFAULT
+from ..parts.grid import Grid
+from ..parts.page import Page, grid_page
 
 
 def process_pages(

@@ -1,4 +1,4 @@
-from topicast.cli.pages.document import document
+from topicast.cli.pages.parts.document import document
 from topicast.topics.verdict import Reason, Serving, verdict_of
 
 AWAY = Reason(state=Serving.DEGRADED, code="away", what="hive is <away>", mend="start <it>")

@@ -1,6 +1,6 @@
 import pytest
 
-from topicast.cli.pages.grid import ROWS_MAX, Grid, shown
+from topicast.cli.pages.parts.grid import ROWS_MAX, Grid, shown
 from topicast.topics.wire.messages.fields import Cell
 
 MANY = 2 * ROWS_MAX + 1

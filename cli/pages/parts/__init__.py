@@ -1,0 +1,1 @@
+"""What a page is made of: grids and figures under titles, and the HTML around them."""

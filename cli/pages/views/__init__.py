@@ -1,0 +1,1 @@
+"""The pages of each daemon: the facts that each shows, as grids and figures."""
