@@ -72,7 +72,7 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .sweeps import Sweeps
-from .visibility import common, plain, without_claims
+from .visibility import common, is_hidden, plain, without_claims
 
 COMPARING_NAMES: Final = (
     "catalogd compares every name with the metastore, which does not say whether it records events"
@@ -210,7 +210,9 @@ class Dispatcher:
             ) if self._is_early(message):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
-            case Pull() | Lease() | Sweep() if policy is not None and not policy.sees(message.db):
+            case Pull() | Lease() | Sweep() if policy is not None and is_hidden(
+                (message.db, message.table), policy
+            ):
                 name = table_name(message.db, message.table)
                 self._hide(peer, message.request, name, policy=policy)
             case MetastoreQuestion(db=db) if policy is not None and not policy.sees(db):
@@ -477,7 +479,7 @@ class Dispatcher:
         except UsageError as error:
             self._replies.refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
             return
-        if query.table and policy and not policy.sees(query.table[0]):
+        if query.table and policy and is_hidden(query.table, policy):
             self._hide(peer, asked.request, table_name(*query.table), policy=policy)
             return
         self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))

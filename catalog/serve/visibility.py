@@ -8,6 +8,7 @@ the table did not exist. An error text of the metastore may name any table, so i
 from dataclasses import replace
 from typing import Final
 
+from ...topics.objects.names import TableId
 from ...topics.policy import PROBLEM, Policy
 from ...topics.wire.messages.answers import HeldTopics, Inspected, NamedFacts, ReasonRow, Reasons
 from ...topics.wire.messages.catalog import Claimed, Pull, Validate
@@ -32,6 +33,11 @@ _FACTS: Final = frozenset(
 )
 """The facts of catalogd that tell nothing of a database."""
 _TEXTS: Final = frozenset(("problem", "warning"))
+
+
+def is_hidden(table: TableId, policy: Policy) -> bool:
+    """Return whether a client with ``policy`` may not read ``table``, be it there or not."""
+    return not policy.sees(table[0])
 
 
 def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
