@@ -295,6 +295,7 @@ class Hub:
             offers=ingest.offers,
             publisher=self._publishers.leader.name if self._publishers.leader else "",
             unannounced=waiting.name if waiting else "",
+            rival=self._publishers.rival(),
             publisher_silent_s=round(self._publishers.silent_s(), 3),
             catalogd_pages=self._publishers.leader.pages if self._publishers.leader else "",
             topics_behind=ingest.behind,

@@ -5,8 +5,11 @@
 Invariant: the member that leads is a publisher.
 """
 
+from math import inf
+from typing import Final
+
 from ..topics.errors import ConfigError
-from ..topics.liveness import LOST
+from ..topics.liveness import LOST, SUSPECT_S
 from ..topics.settings import checked_pages
 from ..topics.streams.bulk import SendTo
 from ..topics.turn import Turn
@@ -17,6 +20,8 @@ from .content.ingest import Ingest, ToPublisher
 from .effects import Effect
 from .members.membership import Member, Membership
 from .replies import Replies
+
+RIVAL_S: Final = 120.0  # since another took over: catalogd waits for up to 60 s to do the same
 
 
 class Publishers:
@@ -31,6 +36,7 @@ class Publishers:
         self._replies = replies
         self._started_at: float | None = None  # the first ``mark_alive``
         self.leader: Member | None = None
+        self._deposed = "", -inf  # the address of a catalogd that another took over from, and when
         """The member that announced its start last."""
 
     def check(self) -> None:
@@ -78,6 +84,7 @@ class Publishers:
     def announce(self, member: Member, peer: bytes, announce: Announce) -> Refused | None:
         """Let ``member`` lead, and refuse whoever led before; return why it may not."""
         ingest = self._ingest
+        before = ingest.catalog_address
         other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
         if other_start and member.have != ingest.have():
             self.send_have(member, peer)  # the publisher judged an older Have
@@ -88,11 +95,30 @@ class Publishers:
             return fault
         if ingest.epoch != epoch:
             self._membership.drop_everything()
+        moved = member is not self.leader and before != announce.catalog_address
+        if moved and self._is_heard(self.leader):
+            self._deposed = before, self._turn.now
         self.leader = member
         if old and old != peer:
             text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
             self._replies.refuse(old, refuse(Refusal.START, text))
         return None
+
+    def rival(self) -> str:
+        """Return the address of a catalogd that led lately, and was alive when another took over.
+
+        Two that publish to one hub take over from each other for ever.
+        """
+        address, at = self._deposed
+        return address if self._turn.now - at <= RIVAL_S else ""
+
+    def _is_heard(self, member: Member | None) -> bool:
+        """Return whether ``member`` has not left, and was heard a moment ago."""
+        return (
+            member is not None
+            and self._membership.get(member.registration) is member
+            and self._turn.now - member.seen_at < SUSPECT_S
+        )
 
     def introduce(self, member: Member, message: Introduction) -> Refused | None:
         """Take a catalogd's address and pages; return what is wrong with them."""

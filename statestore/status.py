@@ -44,7 +44,7 @@ from .members.membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
 APART: Final = (
-    *("seeding", "behind_s", "handshake_failed_s", "answers_differed_s", "memory"),
+    *("seeding", "rival", "behind_s", "handshake_failed_s", "answers_differed_s", "memory"),
     *("counts", "driver_counts", "applied"),
     *ROWS,
 )
@@ -93,8 +93,9 @@ class HubStatus:
 
     ``num_topics``: 0 until a catalogd has announced itself. ``unannounced``: names a catalogd that
     is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
-    whether it has not yet everything that catalogd had announced. ``behind_s``: since when it lacks
-    what catalogd has announced; 0: it lacks nothing. ``catalogd_pages``: where its pages are, as it
+    whether it has not yet everything that catalogd had announced. ``rival``: the address of another
+    catalogd that led lately and lived on; empty: none did. ``behind_s``: since when it lacks what
+    catalogd has announced; 0: it lacks nothing. ``catalogd_pages``: where its pages are, as it
     said; empty: not known. ``handshake_failed_s``: since a client with a key that is not admitted
     tried to connect; None: none did. ``driver_counts``: what drivers have counted since they first
     announced themselves here. ``answers_audited``: tables of which readers have compared their
@@ -116,6 +117,7 @@ class HubStatus:
     offers: int
     publisher: str
     unannounced: str
+    rival: str
     publisher_silent_s: float
     catalogd_pages: str
     topics_behind: int
@@ -141,6 +143,7 @@ def verdict(status: HubStatus) -> Verdict:
     return verdict_of(
         (
             *_catalogd(status),
+            *_two_catalogds(status),
             *_topics_behind(status),
             *memory_short(status.memory),
             *_lost(status.subscribers),
@@ -195,6 +198,18 @@ def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
             what=f"subscribers have sent nothing: {', '.join((*named, *more))}",
             mend="topicast drivers shows them; look at their processes. A process that has died is "
             f"counted for {LOST_SHOWN_S / 60:g} minutes",
+        )
+
+
+def _two_catalogds(status: HubStatus) -> Iterator[Reason]:
+    """Yield that catalogds take over from each other, each with an epoch of its own."""
+    if status.rival:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="two_catalogds",
+            what=f"two catalogds publish here, at {status.rival} and at {status.catalog_address}: "
+            "each time that one takes over, subscribers read everything again",
+            mend="stop one of them, or give each statestoreds of its own",
         )
 
 

@@ -8,11 +8,13 @@ writes them into it.
 """
 
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -64,6 +66,8 @@ from topicast.topics.wire.messages.answers import DriverStatus, HubFacts, HubTop
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Welcome
 from topicast.topics.wire.messages.questions import ReadDrivers, ReadSubscribers, ReadTopics
 
+ALERTS: Final = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "alerts.yml"
+METRIC: Final = re.compile(r"topicast_[a-z_]+")
 WIDTH: Final = 80
 LINES_MAX: Final = 24
 HUB: Final = "tcp://a:24000"
@@ -178,6 +182,13 @@ def subscriber(number: int, **changed: Any) -> SubscriberStatus:
 
 STOPPED: Final = subscriber(2, state=LOST, lag_versions=9, lag_s=41.0)
 LATE: Final = subscriber(2, lag_versions=212, lag_s=75.0)
+
+
+def metrics_of_alarms() -> set[str]:
+    """Return the names of the metrics in the expressions of alarms."""
+    expressions = re.findall(r"expr: (.*)", ALERTS.read_text())
+    named = {name for text in expressions for name in METRIC.findall(text.replace("(", " ("))}
+    return named - {"topicast_"}  # of a pattern
 
 
 # -- what commands print
@@ -418,6 +429,7 @@ CASES: Final = (
         ("TopicastPublisherSilent", "catalogd_silent"),
         lambda: [*status(hub(publisher_silent_s=42.0), NO_CATALOGD)],
     ),
+    Case(("two_catalogds",), lambda: [*status(hub(rival="tcp://d:26000"))]),
     Case(
         ("TopicastHubsMissing", "hub_away"),
         lambda: [*status(nobody_listens(), catalogd(hubs=(AWAY,))), "", *no_hub()],

@@ -24,6 +24,7 @@ import pytest
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.terminal.exit_codes import DEGRADED, DONE, NOT_REACHABLE
 from topicast.subscriber import Subscriber
+from topicast.tests.cli.alarm_cases import metrics_of_alarms
 from topicast.tests.cli.processes import Running, topicast
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.relay import Relay
@@ -375,6 +376,14 @@ def test_where_nothing_is_wrong_each_surface_says_so(world: World) -> None:
         assert '<p class="verdict well">serving</p>' in page("/")
         assert f"topicast_{name}_verdict 0.0" in page("/metrics")
         assert f"topicast_{name}_reasons{{" not in page("/metrics")
+
+
+def test_each_alarm_is_of_metrics_that_the_daemons_export(world: World) -> None:
+    """But of certificates: the pages of these daemons have none."""
+    until(world.is_well, timeout_s=60, what="all to be well")
+    text = "".join(world.daemons.of(name).page("/metrics") for name in (HUB, CATALOGD))
+    exported = set(re.findall(r"^(topicast_[a-z_]+)[ {]", text, re.MULTILINE))
+    assert {one for one in metrics_of_alarms() - exported if "certificate" not in one} == set()
 
 
 @pytest.mark.nightly  # seconds of tries

@@ -8,6 +8,7 @@ import pytest
 from topicast.statestore.facts import MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
 from topicast.statestore.members.membership import KEPT_S
+from topicast.statestore.publishers import RIVAL_S
 from topicast.statestore.status import (
     BEHIND_S,
     LOST_SHOWN_S,
@@ -548,6 +549,36 @@ def test_subscribers_that_died_are_named_for_a_while() -> None:
     assert reason.what.endswith(": a for 9 s, b for 9 s, c for 9 s, d for 9 s, e for 9 s, 2 more")
     driver.pass_time(LOST_SHOWN_S - 5)
     assert lost() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "address", "expected"),
+    [
+        ("is there", "tcp://other:26000", ["two_catalogds"]),
+        ("is there", "", []),  # it has restarted, and its old connection has not ended yet
+        ("has left", "tcp://other:26000", []),
+        ("is silent", "tcp://other:26000", []),
+    ],
+)
+def test_catalogd_that_takes_over_from_another_is_said_if_that_is_alive(
+    before: str, address: str, expected: list[str]
+) -> None:
+    driver, _ = seeded()
+    if before == "has left":
+        driver.receive(CONTROL, Bye(reason="ends"))
+    if before == "is silent":
+        driver.pass_time(SUSPECT_S + 0.5)
+    other = PublisherPeer(epoch=11)
+    announce = other.announce()
+    driver.greet("other", PUBLISHER)
+    driver.receive(
+        b"other-control",
+        replace(announce, catalog_address=address or announce.catalog_address),
+    )
+    codes_now = [one.code for one in verdict(driver.status).reasons if one.code != "seeding"]
+    assert codes_now == expected
+    driver.pass_time(RIVAL_S + 1)
+    assert "two_catalogds" not in [one.code for one in verdict(driver.status).reasons]
 
 
 def test_hub_that_does_not_get_what_catalogd_announces_says_so() -> None:

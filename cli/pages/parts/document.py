@@ -12,6 +12,7 @@ CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.N
 SEE: Final = {
     "no_catalogd": "publisher",
     "seeding": "topics",
+    "two_catalogds": "publisher",
     "topics_behind": "topics",
     "catalogd_silent": "publisher",
     "drivers_problem": "drivers",

@@ -23,19 +23,26 @@ from topicast.cli.pages.metrics import (
     registry_of,
 )
 from topicast.cli.pages.parts.document import SEE
-from topicast.tests.cli.alarm_cases import CASES, LINES_MAX, WIDTH, Case, text_of
+from topicast.tests.cli.alarm_cases import (
+    ALERTS,
+    CASES,
+    LINES_MAX,
+    METRIC,
+    WIDTH,
+    Case,
+    metrics_of_alarms,
+    text_of,
+)
 from topicast.topics.histogram import Histogram
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 DASHBOARD: Final = ROOT / "deploy" / "grafana.json"
-ALERTS: Final = ROOT / "deploy" / "prometheus" / "alerts.yml"
 FILE: Final = ROOT / "docs" / "alarms.md"
 PAGE: Final = FILE.read_text(encoding="utf-8")
 LOOKS: Final = "## As they look\n"
 DAEMONS: Final = {"statestored": STATESTORED, "catalogd": CATALOGD}
 FOLDERS: Final = ("topics", "statestore", "catalog", "cli")
-METRIC: Final = re.compile(r"topicast_[a-z_]+")
 WITHOUT_PANEL: Final = {
     *("topicast_statestored_serving", "topicast_catalogd_serving"),  # the panel of the verdict
     "topicast_statestored_certificate_left_seconds",  # the pages may be served by HTTP
@@ -55,12 +62,6 @@ def known_metrics() -> set[str]:
     return known | {
         f"{metric_name(daemon, name)}_bucket" for daemon in DAEMONS for name in HISTOGRAMS[daemon]
     }
-
-
-def metrics_of_alarms() -> set[str]:
-    expressions = re.findall(r"expr: (.*)", ALERTS.read_text())
-    named = {name for text in expressions for name in METRIC.findall(text.replace("(", " ("))}
-    return named - {"topicast_"}  # of a pattern
 
 
 def metrics_of_panels() -> set[str]:
