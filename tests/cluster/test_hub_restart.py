@@ -15,7 +15,7 @@ SETTLED_S = 6.0
 def lag_max_s(cluster: Cluster) -> float:
     """Return the longest lag of any topic of any reader."""
     replicas = (reader.member.subscriptions.replicas for reader in cluster.readers)
-    return max(one.lag_max_s(now=cluster.now) for one in replicas)
+    return max(one.agreement.lag_max_s() for one in replicas)
 
 
 def test_reader_joins_a_restarted_hub_once_and_catches_up_with_nothing() -> None:
