@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from topicast.catalog.metastore.embedded.java import find_java
-from topicast.catalog.metastore.embedded.listener import pyspark_jars
+from topicast.cli.quickstart.metastore.java import find_java
+from topicast.cli.quickstart.metastore.listener import pyspark_jars
 
 
 @contextmanager

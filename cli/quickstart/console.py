@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ..terminal.lists import aligned
+from .metastore.java import cache_folder, java_home_for_spark
 
 WIDTH_MAX: Final = 96  # of the text after the time and the name
 WIDTH_MIN: Final = 40

@@ -15,22 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from ...catalog.metastore.embedded.listener import pyspark_jars
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.answers import NamedFacts
 from ...topics.wire.messages.questions import ReadTopics
 from ..client.operator import Operator
-from .class_archive import MADE_S_MAX, application_environment
 from .comparison import ATTACHED, FIRST, JOB, PLAIN, REPEATED, ROUNDS, Repeated, Round, RoundAnswers
 from .console import Seen, commands, read_ready, shortened, width
-from .counting import Counting
 from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
-from .ports import usual_or_any
-from .spark_settings import properties_file, submit_arguments
+from .metastore.java import cache_folder, java_home_for_spark
+from .metastore.listener import pyspark_jars
+from .processes.class_archive import MADE_S_MAX, application_environment
+from .processes.counting import Counting
+from .processes.ports import usual_or_any
+from .processes.spark_settings import properties_file, submit_arguments
+from .processes.stack import ChildLine, Ended, Stack
 from .sql_shell import SqlShell, question
-from .stack import ChildLine, Ended, Stack
 from .writer_steps import QUERY, STEPS
 
 LISTENING: Final = "listening "  # how the line of a daemon begins that may be connected to,

@@ -11,7 +11,7 @@ from ...topics.errors import ConfigError, TopicastError
 from .comparison import BEGINNING, ENDING, IN_SQL, lines_of, repeated_text, verdict, wrapped
 from .console import summary, width
 from .demo import Demo
-from .stack import Stack
+from .processes.stack import Stack
 
 CHANGES: Final = "The writer changes the catalog, and the reader, a subscriber, says what it sees."
 

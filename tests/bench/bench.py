@@ -18,8 +18,8 @@ from typing import Any, Final
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.client.operator import Operator
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import Running, catalogd, statestored
 from topicast.tests.hive.postgres import Postgres

@@ -20,7 +20,7 @@ from typing import Final
 import psutil
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.bench.bench import TIMEOUT_S, Bench
 from topicast.tests.bench.bench_events import Writer, create_tables, facts_of, is_complete
 from topicast.tests.bench.processes import used_s

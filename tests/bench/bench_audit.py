@@ -19,8 +19,8 @@ from typing import Final
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.metastores import FIRST_ID, create_large
 from topicast.tests.bench.processes import resident_mb

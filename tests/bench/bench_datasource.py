@@ -22,7 +22,7 @@ from typing import Final
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.bench_start import known_to

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import BUDGET, TIMEOUT_S, Bench
 from topicast.tests.bench.frames import Frames, count_frames

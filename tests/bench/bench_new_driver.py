@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import beside, quantile, say
 from topicast.tests.spark.applications import applications

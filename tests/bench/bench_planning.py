@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import DB, Bench
 from topicast.tests.bench.metastores import create_large

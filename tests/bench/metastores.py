@@ -8,7 +8,7 @@ from typing import Final
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 
 KEY: Final = "ds"

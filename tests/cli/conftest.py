@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import Running, catalogd, statestored
 from topicast.tests.waiting import until
 

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from topicast.cli.quickstart.console import read_ready
-from topicast.cli.quickstart.ports import ANY, usual_or_any
+from topicast.cli.quickstart.processes.ports import ANY, usual_or_any
 from topicast.tests.cli.forks import forked
 
 END_TIMEOUT_S: Final = 60.0

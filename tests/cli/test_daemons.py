@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 
 from topicast import __version__
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli import daemons
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.forks import forked
 from topicast.tests.cli.processes import (

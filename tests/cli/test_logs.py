@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.logs import log_to_stderr
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import catalogd, statestored, steady_port
 from topicast.tests.waiting import until
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.notify import READY, SOCKET, Announcement, notify
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import catalogd, running
 from topicast.topics.verdict import Reason, Serving, Verdict
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.spark_settings import submit_arguments
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.spark_settings import submit_arguments
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, applications, quick_environment

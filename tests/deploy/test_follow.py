@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.console import read_ready
+from topicast.cli.quickstart.metastore.java import cache_folder, java_home_for_spark
 from topicast.tests.net.namespaces import Host, Network, Process
 from topicast.tests.waiting import until
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.net.namespaces import missing, python
 from topicast.tests.net.site import METASTORE, STATESTORES, Site
 from topicast.tests.spark.applications import Application, applications

@@ -29,7 +29,7 @@ from typing import Final
 import pyspark
 
 from topicast.cli.commands.drivers import drivers_of
-from topicast.cli.quickstart.spark_settings import submit_arguments
+from topicast.cli.quickstart.processes.spark_settings import submit_arguments
 from topicast.tests.cli.processes import command
 from topicast.tests.foreign.compare import Both, Ran, differing, ran, summary
 from topicast.tests.foreign.statements import INPUTS, files

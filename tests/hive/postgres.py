@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from topicast.cli.quickstart.die_with_parent import dying_with_parent
+from topicast.cli.quickstart.processes.die_with_parent import dying_with_parent
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
 from topicast.topics.backports import Self

@@ -24,10 +24,10 @@ from hmsclient import HMSClient
 
 from topicast.catalog.ingest.events.actions import GZIP_FORMATS, decode
 from topicast.catalog.metastore.capture import Capture
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent
 from topicast.catalog.metastore.slicer import accelerated
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.hive.operations import Operations
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore
 

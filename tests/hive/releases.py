@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
-from topicast.catalog.metastore.embedded.java import find_java
-from topicast.catalog.metastore.embedded.listener import pyspark_jars
-from topicast.catalog.metastore.embedded.server import NO_SETTINGS, EmbeddedMetastore
-from topicast.cli.quickstart.die_with_parent import dying_with_parent
+from topicast.cli.quickstart.metastore.java import find_java
+from topicast.cli.quickstart.metastore.listener import pyspark_jars
+from topicast.cli.quickstart.metastore.server import NO_SETTINGS, EmbeddedMetastore
+from topicast.cli.quickstart.processes.die_with_parent import dying_with_parent
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.hive.postgres import Postgres
 from topicast.tests.waiting import until

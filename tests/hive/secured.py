@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import HOST, EmbeddedMetastore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.hosts import Hosts
 

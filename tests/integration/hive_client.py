@@ -7,9 +7,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from topicast.catalog.metastore.embedded.java import QUICK, find_java
-from topicast.catalog.metastore.embedded.jvm import Jvm
-from topicast.catalog.metastore.embedded.listener import pyspark_jars
+from topicast.cli.quickstart.metastore.java import QUICK, find_java
+from topicast.cli.quickstart.metastore.jvm import Jvm
+from topicast.cli.quickstart.metastore.listener import pyspark_jars
 
 TOKEN_KEY = "topicast.token"
 SETTINGS = {

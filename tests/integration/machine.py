@@ -28,7 +28,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.hive.releases import RealMetastore, home
 from topicast.tests.integration.changes import Changes

@@ -13,8 +13,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.sample import Sample
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.pages.secrets import secret_file
 from topicast.tests.cli.processes import command

@@ -9,7 +9,7 @@ from typing import Any
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import database

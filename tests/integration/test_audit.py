@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.pipeline.audit import mended
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.pipeline.audit import audit
 from topicast.pipeline.comparison.report import AuditReport
 from topicast.pipeline.progress import RunProgress

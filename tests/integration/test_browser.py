@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.pages.secrets import secret_file
 from topicast.tests.cli.processes import command

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.integration.daemons import Daemons, both_daemons

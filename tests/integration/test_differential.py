@@ -12,7 +12,7 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.equality import differing

@@ -21,10 +21,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.class_archive import application_environment
 from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.demo import PORTS
+from topicast.cli.quickstart.metastore.java import cache_folder, java_home_for_spark
+from topicast.cli.quickstart.processes.class_archive import application_environment
 from topicast.cli.terminal.exit_codes import DEGRADED
 from topicast.tests.integration.demonstration import check_demonstration
 from topicast.tests.integration.marked import END_S, Marked, marked

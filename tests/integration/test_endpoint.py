@@ -10,7 +10,7 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 from py4j.protocol import Py4JJavaError
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.endpoint.server import Server
 from topicast.subscriber.endpoint.service import Service

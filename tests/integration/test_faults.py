@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons, both_daemons

@@ -8,7 +8,7 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import Daemons

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.dam import Dam

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import in_time, until

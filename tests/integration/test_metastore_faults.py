@@ -13,7 +13,7 @@ import pytest
 from thrift.Thrift import TApplicationException
 
 from topicast.catalog.ingest.events.poller import BACKOFF_S, LATE_S
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.fake_metastore import make_partition, make_table

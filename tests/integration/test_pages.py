@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.pages.secrets import secret_file
 from topicast.tests.integration.daemons import Daemons

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import topicast
 from topicast.tests.integration.daemons import Daemons, can_open

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.class_archive import TRIED, spark_classes
+from topicast.cli.quickstart.metastore.java import cache_folder, java_home_for_spark
+from topicast.cli.quickstart.processes.class_archive import TRIED, spark_classes
 from topicast.tests.integration import offline
 from topicast.tests.integration.demonstration import check_demonstration
 from topicast.tests.integration.marked import Marked, marked

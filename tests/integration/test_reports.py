@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Change, Subscriber, Watch
 from topicast.subscriber.engine.write_outbox import WriteOutbox
 from topicast.tests.integration.daemons import Daemons

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 import zmq
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.keys import user_keys
 from topicast.tests.topics.following import chunk

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from topicast.cli.quickstart.demo import PORTS
-from topicast.cli.quickstart.ports import LOOPBACK
+from topicast.cli.quickstart.processes.ports import LOOPBACK
 from topicast.tests.integration.marked import END_S, marked
 from topicast.tests.spark.applications import quick_environment
 from topicast.tests.waiting import until

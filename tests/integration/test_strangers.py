@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import can_open
 from topicast.tests.integration.stage import Stage, staged

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.terminal.exit_codes import DEGRADED, DONE, NOT_REACHABLE
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.alarm_cases import metrics_of_alarms

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.hive.secured import ServerPrincipal, demanding_kerberos
 from topicast.tests.kerberos.kdc import REALM, Kdc, kdc
 

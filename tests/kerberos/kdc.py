@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from topicast.catalog.metastore.embedded.java import QUICK, find_java
-from topicast.catalog.metastore.embedded.jvm import Jvm
-from topicast.catalog.metastore.embedded.listener import pyspark_jars
+from topicast.cli.quickstart.metastore.java import QUICK, find_java
+from topicast.cli.quickstart.metastore.jvm import Jvm
+from topicast.cli.quickstart.metastore.listener import pyspark_jars
 from topicast.tests.cli.processes import steady_port
 
 REALM: Final = "TOPICAST.TEST"

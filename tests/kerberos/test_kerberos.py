@@ -11,10 +11,10 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.addresses import Addresses, parse_uris
 from topicast.catalog.metastore.capture import Capture
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sasl import Kerberos
 from topicast.catalog.metastore.slicer import accelerated
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import catalogd, statestored, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.hive.secured import ServerPrincipal, demanding_kerberos

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import SPARK, Application, applications

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.lakes.lakes import Lake, lake, sees, status
 
 PACKAGE = "io.delta:delta-spark_2.13:4.0.1"

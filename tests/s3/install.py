@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.metastore.embedded.listener import pyspark_jars
+from topicast.cli.quickstart.metastore.listener import pyspark_jars
 from topicast.tests.installing import installed, ivy
 
 PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q")

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.integration.daemons import Daemons, both_daemons

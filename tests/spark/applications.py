@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pyspark
 
-from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.class_archive import application_environment
-from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.cli.quickstart.metastore.java import cache_folder, java_home_for_spark
+from topicast.cli.quickstart.processes.class_archive import application_environment
+from topicast.cli.quickstart.processes.spark_settings import spark_settings
 from topicast.tests.cli.processes import command
 
 SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import BY_BUILDER, BY_SITE, Application, applications

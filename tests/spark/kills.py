@@ -23,8 +23,8 @@ from typing import Final
 
 import psutil
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.spark_settings import submit_arguments
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.spark_settings import submit_arguments
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications, quick_environment

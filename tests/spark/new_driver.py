@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.cli.quickstart.processes.spark_settings import spark_settings
 from topicast.tests.spark.applications import Application, quick_environment
 
 DATABASE = "arrives"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.spark.applications import SPARK, pipeline
 from topicast.tests.spark.conftest import Drivers

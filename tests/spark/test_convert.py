@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.spark_settings import submit_arguments
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.spark_settings import submit_arguments
 from topicast.tests.cli.processes import command
 from topicast.tests.spark.applications import Application, Failed, quick_environment
 from topicast.tests.spark.cells import EVERY_CELL

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.spark.applications import SPARK, Application, Failed
 from topicast.tests.spark.cells import EVERY_CELL
 from topicast.tests.spark.conftest import Drivers

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, applications

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.subscriber import Subscriber
 from topicast.subscriber.endpoint.server import Server
 from topicast.subscriber.endpoint.service import Service

@@ -10,7 +10,7 @@ from typing import Final
 import psutil
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_write
 from topicast.subscriber.engine.write_outbox import WriteOutbox

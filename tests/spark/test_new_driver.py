@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark import new_driver
 from topicast.tests.spark.applications import applications

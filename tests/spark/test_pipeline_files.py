@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.spark.applications import Application, applications
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until

@@ -15,8 +15,8 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, Table
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_statement
 from topicast.subscriber.engine.write_outbox import WriteOutbox

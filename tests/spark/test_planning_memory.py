@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.spark.test_planning import JOIN, Planned, attach, attached_driver, create
 from topicast.tests.waiting import until
 

@@ -20,7 +20,7 @@ from typing import Final
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Table
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.spark.applications import Failed
 from topicast.tests.spark.test_planning import CARRIERS, WAIT_S, Planned, attached_driver
 from topicast.tests.waiting import until

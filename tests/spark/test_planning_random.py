@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, applications
 from topicast.tests.spark.test_endpoint_reads import HOLD

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.drivers import drivers_of
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import GONE
 from topicast.tests.spark.cells import cells

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.spark.applications import Application, applications
 from topicast.tests.spark.cells import ANEW, HELD, SQL_VIEW, WAYS
 from topicast.tests.spark.conftest import Drivers

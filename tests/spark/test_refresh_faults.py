@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, Failed

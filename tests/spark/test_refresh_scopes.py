@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Table
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.bench.metastores import KEY, add_partitions
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import both_daemons

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.subscriber.spark.refresh.refresher import LATE_S
 from topicast.tests.spark.applications import Application, applications
 from topicast.tests.spark.cells import cells

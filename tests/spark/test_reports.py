@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import topicast
 from topicast.tests.spark.applications import Failed, applications
 from topicast.tests.spark.cells import cells

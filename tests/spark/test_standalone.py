@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.pipeline.datasource import renewal
 from topicast.pipeline.datasource.options import SourceOptions, read_options
 from topicast.pipeline.datasource.planning import Work, planning

@@ -16,7 +16,7 @@ from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.hive.recording import Recorded, RecordingForwarder
 from topicast.tests.integration.hive_client import TOKEN_KEY, HiveClient, hive_clients
 from topicast.tests.integration.tables import database

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from ..spark_settings import spark_settings
+from ..processes.spark_settings import spark_settings
 
 STATEMENTS: Final = (
     "CREATE TABLE t (id INT, ds STRING) USING parquet PARTITIONED BY (ds)",

@@ -22,7 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ....subscriber import Subscriber
-from ..spark_settings import spark_settings
+from ..processes.spark_settings import spark_settings
 from ..writer_steps import QUERY, STEPS
 from . import orders_report
 

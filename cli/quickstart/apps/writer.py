@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ..comparison import PLAIN
-from ..spark_settings import spark_settings
+from ..processes.spark_settings import spark_settings
 from ..writer_steps import CLEAN_UP, STEPS
 from . import orders_job
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from topicast.catalog.follow.notes import Noted
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import Place, make_partition
 from topicast.topics.objects.encoding.values import COMPLETE

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 )
 from cryptography.x509 import load_pem_x509_certificate
 
-from topicast.catalog.metastore.embedded.java import find_java
 from topicast.catalog.metastore.hive_site import (
     TIMEOUT_S_DEFAULT,
     URIS_DEFAULT,
@@ -28,6 +27,7 @@ from topicast.catalog.metastore.hive_site import (
     read_hive_site,
 )
 from topicast.catalog.metastore.sasl import Kerberos, Plain
+from topicast.cli.quickstart.metastore.java import find_java
 from topicast.topics.errors import ConfigError
 
 PASSWORD = "secret-word"

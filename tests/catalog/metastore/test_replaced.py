@@ -10,8 +10,8 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.follow.notes import Noted
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_table

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_an
 from cryptography.x509 import load_pem_x509_certificate
 
 from topicast.catalog.metastore.addresses import Addresses
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hive_site import MetastoreFlags, metastore_client
 from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.hive.secured import speaking_tls
 from topicast.topics.errors import SourceError
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.client.operator import Operator
 from topicast.cli.commands.admin import done_in_words, mode_in_words
 from topicast.cli.commands.drivers import switched
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, topicast
 from topicast.tests.integration.tables import connect

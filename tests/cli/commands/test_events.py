@@ -6,8 +6,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.events import LINE_MAX
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.terminal.exit_codes import FAILED
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema

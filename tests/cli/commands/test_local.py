@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded.server import HOST
+from topicast.cli.quickstart.metastore.server import HOST
 from topicast.tests.cli.processes import END_TIMEOUT_S, is_gone, running, topicast
 from topicast.tests.waiting import until
 

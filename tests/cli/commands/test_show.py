@@ -10,8 +10,8 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.client.operator import Operator
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.pipeline.sweep.known import known_at
 from topicast.pipeline.sweep.plan import Point
 from topicast.subscriber.engine.reachability import UNREACHED_S

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.client.operator import Operator
 from topicast.cli.commands.topics import MEMBERS, in_use, late_first, meant, topic_lines
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.records.levels import SUMS, alike
 from topicast.cli.terminal.lists import listed
 from topicast.subscriber import Subscriber

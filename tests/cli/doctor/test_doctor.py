@@ -18,10 +18,10 @@ from hmsclient.genthrift.fb303.FacebookService import getVersion_result
 from thrift.Thrift import TApplicationException
 
 from topicast import __version__
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.sample import Sample
 from topicast.cli.doctor.checks import Check, examine, ok
 from topicast.cli.doctor.metastore import judged
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cli.conftest import Served

@@ -13,10 +13,10 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 from jsonschema import Draft202012Validator, ValidationError
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast
 from topicast.cli.options.flags import OutputOption
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.reference import schemas
 from topicast.cli.terminal.schemas import ISO, Fields, Iso, fields_of, schema
 from topicast.pipeline.comparison.report import AuditReport

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.counting import Counting
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.quickstart.processes.counting import Counting
 from topicast.subscriber.spark.compiled import jar_of
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.jvm.scene import Scene

@@ -14,8 +14,8 @@ from typing import Any, Final
 import psutil
 import pyspark
 
-from topicast.cli.quickstart.counting import Counting
-from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.cli.quickstart.processes.counting import Counting
+from topicast.cli.quickstart.processes.spark_settings import spark_settings
 from topicast.tests.cli.processes import command, topicast
 from topicast.tests.spark.applications import quick_environment
 from topicast.tests.spark.pair import WAIT_S, Pair

@@ -17,7 +17,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from topicast import __version__
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.terminal.signals import handled
 from topicast.subscriber.spark.jar.builder import kept_jar
 from topicast.tests.cli.processes import completed, is_gone

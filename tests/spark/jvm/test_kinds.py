@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.cli.quickstart.processes.spark_settings import spark_settings
 from topicast.subscriber.spark.jar.builder import kept_jar
 from topicast.tests.cli.processes import is_gone, steady_port
 from topicast.tests.spark.applications import SPARK, Client, quick_environment

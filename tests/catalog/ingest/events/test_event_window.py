@@ -24,10 +24,10 @@ from topicast.catalog.ingest.events.event_window import (
     EventWindow,
 )
 from topicast.catalog.ingest.events.poller import POLL_EVENTS_MAX
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent
 from topicast.catalog.model.window_state import KNOWN_MAX, WindowState, pack_state, unpack_state
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.tests.cluster.fake_metastore import Place, make_table, raw_event
 from topicast.tests.waiting import until
 from topicast.topics.errors import WireError

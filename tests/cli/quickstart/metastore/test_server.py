@@ -14,14 +14,14 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
-from topicast.catalog.metastore.embedded import server as embedded
-from topicast.catalog.metastore.embedded.java import (
+from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore import server as embedded
+from topicast.cli.quickstart.metastore.java import (
     cache_folder,
     find_java,
     system_certificates,
 )
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, write_truststore
-from topicast.catalog.metastore.hms import Hms
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore, write_truststore
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
 from topicast.topics.errors import ConfigError, SourceError
@@ -29,7 +29,7 @@ from topicast.topics.errors import ConfigError, SourceError
 OWNER = """
 import sys
 from pathlib import Path
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, write_truststore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore, write_truststore
 with EmbeddedMetastore(Path(sys.argv[1]), durable=True) as metastore:
     print(metastore.pid, metastore.uri, flush=True)
     sys.stdin.read()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.java import java_home_for_spark
-from topicast.cli.quickstart.class_archive import (
+from topicast.cli.quickstart.metastore.java import java_home_for_spark
+from topicast.cli.quickstart.processes.class_archive import (
     BASE,
     IN_USE_S,
     KEPT_MAX,

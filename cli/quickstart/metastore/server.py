@@ -22,9 +22,9 @@ from zlib import crc32
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from ....catalog.metastore.sample import Sample
 from ....topics.backports import Self
 from ....topics.errors import ConfigError, SourceError
-from ..sample import Sample
 from . import site
 from .java import QUICK, Java, cache_folder, find_java, system_certificates
 from .jvm import STOP_TIMEOUT_S, Jvm

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded import java
-from topicast.catalog.metastore.embedded.java import (
+from topicast.cli.quickstart.metastore import java
+from topicast.cli.quickstart.metastore.java import (
     cache_folder,
     find_java,
     java_home_for_spark,

@@ -9,8 +9,8 @@ import threading
 from collections import Counter
 from typing import Final
 
-from ...topics.backports import Self
-from ...topics.settings import Address
+from ....topics.backports import Self
+from ....topics.settings import Address
 
 CHUNK_BYTES: Final = 1 << 16
 NAME_AT: Final = 8  # bytes of a strict binary message before the name of its method

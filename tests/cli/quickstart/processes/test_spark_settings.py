@@ -1,7 +1,7 @@
 import shlex
 from pathlib import Path
 
-from topicast.cli.quickstart.spark_settings import spark_settings, submit_arguments
+from topicast.cli.quickstart.processes.spark_settings import spark_settings, submit_arguments
 
 
 def test_settings_are_written_where_spark_is_told_to_look_for_them(tmp_path: Path) -> None:

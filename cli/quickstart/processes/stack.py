@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from ...topics.errors import TopicastError
+from ....topics.errors import TopicastError
 from .die_with_parent import dying_with_parent
 
 TERM_TIMEOUT_S: Final = 8.0  # Spark stops within 1 s, the metastore within 2 s

@@ -4,7 +4,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from ...catalog.metastore.embedded.java import QUICK
+from ..metastore.java import QUICK
 
 JAVA_OPTIONS: Final = " ".join((*QUICK, "-XX:+UseSerialGC", "-Xshare:auto"))
 

@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from zlib import crc32
 
-from ...catalog.metastore.embedded.java import cache_folder
-from ...catalog.metastore.embedded.listener import pyspark_jars
+from ..metastore.java import cache_folder
+from ..metastore.listener import pyspark_jars
 from .die_with_parent import dying_with_parent
 from .spark_settings import JAVA_OPTIONS, spark_environment
 
@@ -32,7 +32,7 @@ KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual enviro
 IN_USE_S: Final = 3600.0  # since its last use; what is in use stays, or they would take turns
 MADE_S_MAX: Final = 120.0
 LOCK_TURN_S: Final = 0.1
-APPLICATION: Final = f"{__package__}.apps.class_archive"
+APPLICATION: Final = f"{__package__.rpartition('.')[0]}.apps.class_archive"
 
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str]], None]

@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from topicast.cli.quickstart.ports import ANY, LOOPBACK, usual_or_any
+from topicast.cli.quickstart.processes.ports import ANY, LOOPBACK, usual_or_any
 
 CHOOSES = """
 import sys
-from topicast.cli.quickstart.ports import usual_or_any
+from topicast.cli.quickstart.processes.ports import usual_or_any
 print(usual_or_any(int(sys.argv[1])), flush=True)
 sys.stdin.read()
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.cli.quickstart.stack import ChildLine, Ended, Stack
+from topicast.cli.quickstart.processes.stack import ChildLine, Ended, Stack
 from topicast.tests.cli.processes import is_gone
 from topicast.tests.waiting import until
 
@@ -87,8 +87,8 @@ def test_failure_names_the_signal(stack: Stack) -> None:
 def test_end_leaves_no_process_even_if_one_ignores_sigterm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicast.cli.quickstart.stack.TERM_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("topicast.cli.quickstart.stack.LEFT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("topicast.cli.quickstart.processes.stack.TERM_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("topicast.cli.quickstart.processes.stack.LEFT_TIMEOUT_S", 0.2)
     with Stack(tmp_path) as stack:
         stack.start("stubborn", python(STUBBORN))
         grandchild = int(printed(stack).text)
@@ -99,7 +99,7 @@ def test_end_leaves_no_process_even_if_one_ignores_sigterm(
 def test_end_reaches_what_an_ended_child_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicast.cli.quickstart.stack.LEFT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("topicast.cli.quickstart.processes.stack.LEFT_TIMEOUT_S", 0.2)
     with Stack(tmp_path) as stack:
         stack.start("parent", python(LEAVES_A_CHILD))
         grandchild = int(printed(stack).text)

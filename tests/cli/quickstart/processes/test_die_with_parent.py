@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from topicast.cli.quickstart import die_with_parent
+from topicast.cli.quickstart.processes import die_with_parent
 from topicast.tests.cli.processes import is_gone
 from topicast.tests.waiting import until
 

@@ -9,15 +9,15 @@ from threading import Barrier, BrokenBarrierError
 
 import pytest
 
-from topicast.catalog.metastore.embedded import listener
-from topicast.catalog.metastore.embedded.java import cache_folder, find_java
-from topicast.catalog.metastore.embedded.listener import (
+from topicast.cli.quickstart.metastore import listener
+from topicast.cli.quickstart.metastore.java import cache_folder, find_java
+from topicast.cli.quickstart.metastore.listener import (
     JAR,
     fetch_by_ivy,
     listener_jar,
     pyspark_jars,
 )
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.topics.errors import ConfigError, SourceError
 
 
