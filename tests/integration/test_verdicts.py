@@ -25,7 +25,7 @@ from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.terminal.exit_codes import DEGRADED, DONE, NOT_REACHABLE
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.alarm_cases import metrics_of_alarms
-from topicast.tests.cli.processes import Running, topicast
+from topicast.tests.cli.processes import Running, running, steady_port, topicast
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.relay import Relay
 from topicast.tests.keys import user_keys
@@ -132,6 +132,19 @@ def without_listener(world: World) -> Iterator[None]:
             yield
         finally:
             world.relay.lead_to(world.metastore.uri)
+
+
+@contextmanager
+def second_catalogd(world: World) -> Iterator[None]:
+    options = (
+        *("--webserver_port=0", f"--catalog_service_port={steady_port()}", "--num_topics=16"),
+        *(f"--hive_metastore_uris={world.relay.uri}", f"--state_dir={world.folder / 'second'}"),
+        f"--statestores={world.daemons.hub_address}",
+    )
+    with running(world.folder / "second.log", "daemons", "catalogd", *options):
+        yield
+    world.daemons.kill(HUB)  # which would name it for minutes
+    world.daemons.start(HUB, QUICKLY)
 
 
 @contextmanager
@@ -247,6 +260,15 @@ FAULTS: Final = (
     of_daemon(HUB, killed),
     of_daemon(CATALOGD, stopped),
     of_daemon(CATALOGD, killed),
+    Fault(
+        name="two catalogds",
+        cause=second_catalogd,
+        knows=HUB,
+        code="two_catalogds",
+        says="two catalogds publish here",
+        status=(DEGRADED, "two catalogds publish here"),
+        drivers=(DONE, "two catalogds publish here"),
+    ),
     of_driver("driver stopped", signal.SIGSTOP),
     of_driver("driver killed", signal.SIGKILL),
     Fault(
@@ -290,7 +312,7 @@ FAULTS: Final = (
 )
 NIGHTLY: Final = (
     *("metastore killed", "no listener"),  # each starts a metastore of its own
-    *("statestored stopped", "catalogd killed", "driver stopped"),
+    *("statestored stopped", "catalogd killed", "driver stopped", "two catalogds"),
     *("driver off by rule", "small budget"),  # commands and units have them
 )
 
