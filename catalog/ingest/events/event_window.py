@@ -119,10 +119,16 @@ class EventWindow:
     def moved(self, to: int, *, overlap: int, now: float) -> "EventWindow":
         """Return a window that goes on behind the id ``to``, and reads ``overlap`` ids again.
 
-        What was seen still tells one metastore from another.
+        If nothing is left out by that, late events of ids up to ``to`` are still looked for. What
+        was seen still tells one metastore from another.
         """
-        stable_id = max(0, to - overlap)
-        state = WindowState(last_id=to, stable_id=stable_id, uuid=self.uuid, ahead=self.newest)
+        stable_id, known = max(0, to - overlap), tuple[KnownEvent, ...]()
+        if to <= self.last_id:
+            stable_id = min(stable_id, self.stable_id)
+            known = tuple((i, d) for i, d in self.state.known if stable_id < i <= to)
+        state = WindowState(
+            last_id=to, stable_id=stable_id, known=known, uuid=self.uuid, ahead=self.newest
+        )
         return EventWindow(state, now=now)
 
     def is_quiet(self, current_id: int) -> bool:

@@ -230,6 +230,19 @@ def test_restored_window_knows_what_the_stored_window_knew() -> None:
     assert not restored.is_quiet(2)
 
 
+@pytest.mark.parametrize("to", [3, 2])
+def test_window_that_is_moved_back_or_nowhere_still_looks_for_late_events(to: int) -> None:
+    window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 4)]
+    poll(window, log, 1.0)
+    moved = window.moved(to, overlap=0, now=2.0)
+    moved.check()
+    late = raw_event(2, "late")
+    assert poll(moved, [*log, late], 2.2) == [late, *log[to:]], "those behind it once more"
+    ahead = window.moved(7, overlap=0, now=2.0)
+    ahead.check()
+    assert ahead.is_quiet(7), "what is left out is read again as it is now"
+
+
 def test_newest_events_stay_known_when_they_are_settled_and_are_not_read_again() -> None:
     window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 41)]
     poll(window, log, 1.0)
