@@ -36,8 +36,10 @@ from topicast.topics.objects.selector import ALL
 from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.answers import TableStates
 from topicast.topics.wire.messages.catalog import Pull, Pulled, Sync, Synced
+from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from topicast.topics.wire.messages.questions import TABLE_STATES_MAX, ReadTableStates
+from topicast.topics.wire.refusal import Refusal
 
 
 def held(core: Alone, name: str = "t", db: str = "d") -> TableValue:
@@ -440,6 +442,26 @@ def test_table_that_was_loading_at_a_crash_is_loaded_again(large: Alone) -> None
     large.turn(20)
     assert held(large).partitions == COMPLETE
     assert len(large.partitions()) == 25
+
+
+def test_new_table_that_cannot_be_read_exists_and_is_refused_with_the_reason(core: Alone) -> None:
+    core.metastore.unreadable["new"] = "corrupt"
+    core.create("d", "new")
+    core.turn(100)
+    assert core.tables() == ["new", "t"]
+    refused = core.answer_to(
+        Pull(request=4, db="d", table="new", selector=ALL, credit=1 << 20), Refused
+    )
+    assert (refused.code, "corrupt" in refused.message) == (Refusal.UNREADABLE, True)
+    core.metastore.unreadable.clear()
+    core.wait(60.0)
+    assert core.is_loaded("new")
+    record = core.catalog.namespace.find(("d", "new"))
+    assert record is not None
+    assert record.type == "EXTERNAL_TABLE"
+    core.metastore.drop_table("d", "new", True)
+    core.turn(20)
+    assert core.tables() == ["t"]
 
 
 def test_metastore_that_is_back_is_followed_again(core: Alone) -> None:

@@ -66,6 +66,8 @@ class Materializer:
                 case CompleteLoad(table=table):
                     self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
                 case TableUnreadable(table=table):
+                    if self._namespace.find(table) is None:  # it exists, and nobody knows its type
+                        self._namespace.write({}, {table: ""}, source=SOURCE_EVENTS)
                     self._tables.end_content(table, source=SOURCE_EVENTS)
                     unreadable += (result,)
                 case _:
