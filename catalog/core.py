@@ -570,7 +570,9 @@ class Catalog:
     def _stored_window(self) -> WindowState | None:
         """Return the committed window with the events read since: content may show their effect."""
         window, committed = self.poller.window, self._committed
-        return committed if window is None or committed is None else window.with_ahead(committed)
+        if window is None or committed is None or self.poller.doubts:
+            return committed
+        return window.with_ahead(committed)
 
     def _oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
         """Return the arrival number of the oldest event in ``scope`` that is not published.

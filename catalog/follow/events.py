@@ -301,7 +301,7 @@ class Events:
         if finding.by_tables or self._listing.lifecycle is Lifecycle.RELISTING:
             # Polls may show no gap, as ids of another log can go on from ours. Names that are
             # being read may be of the connection before.
-            self._listing.read_again(self._poller.next_seq())
+            self._listing.read_again(self._poller.doubt())
         self._move()
         if (first := self._poller.first_poll(fact)) is not None:
             self.on_polled(first)

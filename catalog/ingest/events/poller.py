@@ -196,6 +196,7 @@ class Poller:
         self._resumed_at = 0.0  # when they went on
         self._start_at: StartAt | None = None  # where to go on, once the metastore is identified
         self._moved_seq: int | None = None  # of where it went; None: it is published
+        self._doubted_seq: int | None = None  # of everything, read again; None: it is published
 
     @property
     def enabled(self) -> bool:
@@ -582,12 +583,27 @@ class Poller:
         self.seq += 1
         return self.seq
 
+    @property
+    def doubts(self) -> bool:
+        """Whether everything is read again, as another log may have gone on from the known ids.
+
+        A store must not know events of that log before: a crash would leave the rest unread.
+        """
+        return self._doubted_seq is not None
+
+    def doubt(self) -> int:
+        """Return a new arrival number, for everything that is read again."""
+        self._doubted_seq = self.next_seq()
+        return self._doubted_seq
+
     def mark_published(self, oldest_unpublished: int) -> None:
         """Note the arrival number of the oldest event that is not published."""
         while self._states and self._states[0][0] < oldest_unpublished:
             seq, self.published = self._states.popleft()
             if self._moved_seq is not None and seq >= self._moved_seq:
                 self._moved_seq = None
+        if self._doubted_seq is not None and self._doubted_seq < oldest_unpublished:
+            self._doubted_seq = None
         if self.polled[1] < oldest_unpublished:
             self._current_at = self.polled_at
 
