@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from sortedcontainers import SortedDict
+
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.folders import Folder, FolderChanges, FolderRow, group_end
 from topicast.catalog.model.lineage import StartRecord
@@ -21,24 +23,24 @@ class SimFolders:
     """The folders of tables, in memory."""
 
     def __init__(self) -> None:
-        self._rows: dict[bytes, tuple[Folder, ...]] = {}  # by key; replaced as a whole
+        self._rows = SortedDict[bytes, tuple[Folder, ...]]()  # by key
 
     def copy(self) -> "SimFolders":
         """Return one that has the same."""
         found = SimFolders()
-        found._rows = dict(self._rows)
+        found._rows = self._rows.copy()
         return found
 
     def clear(self) -> None:
         """Have none."""
-        self._rows = {}
+        self._rows.clear()
 
     def commit(self, changes: FolderChanges) -> None:
         """Have what ``changes`` make of it."""
         for group in changes.ended:
-            for key in [one for one in self._rows if group <= one < group_end(group)]:
+            for key in [*self._rows.irange(group, group_end(group), inclusive=(True, False))]:
                 del self._rows[key]
-        self._rows |= changes.rows
+        self._rows.update(changes.rows)
 
     def folders_at(self, locations: Sequence[str]) -> list[FolderRow]:
         """Return the rows at any of ``locations``."""
@@ -50,7 +52,8 @@ class SimFolders:
 
     def folders_of(self, first: bytes, end: bytes) -> list[FolderRow]:
         """Return the rows of these keys."""
-        return [row for row in self._every() if first <= row.key < end]
+        keys = self._rows.irange(first, end, inclusive=(True, False))
+        return [FolderRow(key, *one) for key in keys for one in self._rows[key]]
 
     def _every(self) -> Iterator[FolderRow]:
         for key, folders in self._rows.items():

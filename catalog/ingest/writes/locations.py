@@ -59,6 +59,7 @@ class Locations:
         self._version_log = version_log
         self._index = FolderIndex(stored)
         self._seen = 0  # pending transactions that are taken in
+        self._checked_at: tuple[int, ...] = ()  # it, and the topics' versions, at the last check
 
     def catch_up(self) -> None:
         """Take in what is written and not committed. Cost: O(changed entries)."""
@@ -126,8 +127,15 @@ class Locations:
         return _named(found)
 
     def check(self) -> None:
-        """Assert that the folders of each table are those of its entries. Cost: O(entries)."""
+        """Assert that the folders of each table are those of its entries.
+
+        Cost: O(entries), whenever something was written or committed since the last check.
+        """
         self.catch_up()
+        at = self._seen, *(topic.version for topic in self._version_log.topics.values())
+        if at == self._checked_at:
+            return
+        self._checked_at = at
         left = self._index.groups()
         for number, topic in self._version_log.topics.items():
             for group in topic.group_ids() if number != NAMESPACE else ():
