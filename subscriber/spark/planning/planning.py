@@ -409,10 +409,12 @@ class _Run:
             return False
         if any(change.origin == CATCH_UP for change in changes):
             router.changed_all(late_s=LATE_S)
+        router.changed(map(router_change, changes))  # first: they are taken, and come no more
         if any("." not in change.object and names_of(change.kind) for change in changes):
-            self._followed = self.subscriber.databases()
-            router.follow(self._followed)
-        router.changed(map(router_change, changes))
+            self._followed = ()
+            with suppress(TopicastError):  # then the next look asks again
+                self._followed = self.subscriber.databases()
+                router.follow(self._followed)
         return True
 
     def _report(self, uses: Iterable[Use]) -> None:

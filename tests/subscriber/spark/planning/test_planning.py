@@ -5,6 +5,7 @@ from contextlib import closing
 from threading import Event
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.subscriber import Subscriber
 from topicast.subscriber.spark.guard import Guard
@@ -12,6 +13,7 @@ from topicast.subscriber.spark.planning.planning import Planning, PlanningSettin
 from topicast.subscriber.spark.planning.router import Router
 from topicast.tests.cluster.served import Served
 from topicast.tests.waiting import until
+from topicast.topics.errors import NotReady
 
 WAIT_S = 20
 STATE = "live=1\nerrors=0\nlast_error=\n\n"  # and no table was read
@@ -23,6 +25,7 @@ class ToldJvm:
 
     def __init__(self) -> None:
         self.changes: list[str] = []  # objects
+        self.followed: list[str] = []  # databases
         self.lives_ms = 0
         self.synced_up_to = 0
         self._queued = Event()  # nothing ever is
@@ -40,8 +43,8 @@ class ToldJvm:
         self.live(ms)
         return STATE
 
-    def follow(self, _databases: str) -> None:
-        pass
+    def follow(self, databases: str) -> None:
+        self.followed = databases.splitlines()
 
     def changedAll(self, _ms: int) -> None:  # noqa: N802 - its name in Java
         self.changes.append("*")
@@ -69,9 +72,20 @@ def jvm() -> ToldJvm:
     return ToldJvm()
 
 
+class Halting(Subscriber):
+    """A subscriber that does not say which databases there are while it halts."""
+
+    halts = False
+
+    def databases(self) -> tuple[str, ...]:
+        if self.halts:
+            raise NotReady("it halts")
+        return super().databases()
+
+
 @pytest.fixture
-def subscriber(running: Served) -> Iterator[Subscriber]:
-    with Subscriber(running.address, budget="1MB", timeout_s=WAIT_S) as found:
+def subscriber(running: Served) -> Iterator[Halting]:
+    with Halting(running.address, budget="1MB", timeout_s=WAIT_S) as found:
         yield found
 
 
@@ -106,3 +120,20 @@ def test_what_had_changed_before_a_sync_is_dropped_when_planning_is_told_of_the_
     assert jvm.synced_up_to == 0, "the sync may have been of one table alone"
     planning.synced(7)
     assert jvm.synced_up_to == 7
+
+
+def test_changes_are_dropped_although_the_subscriber_does_not_say_which_databases_there_are(
+    running: Served, subscriber: Halting, planning: Planning, jvm: ToldJvm
+) -> None:
+    """The databases are asked for again at the next look, and what is held goes on serving."""
+    subscriber.halts = True
+    running.shop.create_database(Database("annex", locationUri="/annex"))
+    widen(running, "orders")
+    subscriber.sync(WAIT_S)
+    planning.synced()
+    assert {"annex", "shop.orders"} <= set(jvm.changes)
+    assert "annex" not in jvm.followed
+    subscriber.halts = False
+    until(lambda: "annex" in jvm.followed, timeout_s=WAIT_S, what="the new database")
+    until(lambda: jvm.lives_ms > 0, timeout_s=WAIT_S, what="answers from memory")
+    running.shop.drop_database("annex", delete_data=False, cascade=True)
