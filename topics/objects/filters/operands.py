@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 from math import isnan
 from typing import Any, Final, TypeAlias
 
@@ -179,6 +180,7 @@ def boolean_of(text: str) -> bool | None:
     return False if lowered in _FALSE else None
 
 
+@lru_cache(maxsize=256)  # the terms of a filter look at one value each after the other
 def date_of(text: str) -> str | None:
     """Return the date in ``text``, as 2026-11-01; a time behind it is left out, as by Spark."""
     found = _DATE.fullmatch(text.strip(" \t\n\r"))

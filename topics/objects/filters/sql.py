@@ -23,6 +23,7 @@ to: ``d = 2026-11-01`` subtracts.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isinf
@@ -39,6 +40,7 @@ from .operands import (
     TIMESTAMP,
     WHOLE,
     Typed,
+    Value,
     date_of,
     timestamp_of,
     whole_of,
@@ -383,8 +385,8 @@ def _folded(function: str, literal: Literal | None) -> Literal | None:
         return literal.lower() if function == "lower" else literal.upper()
     if kind in WHOLE:
         return whole_of(literal, WHOLE[kind])
-    read = {DATE: date_of, TIMESTAMP: timestamp_of}.get(kind)
-    found = None if read is None else read(literal)
+    read: dict[str, Callable[[str], Value | None]] = {DATE: date_of, TIMESTAMP: timestamp_of}
+    found = read[kind](literal) if kind in read else None
     return literal if kind == "string" else None if found is None else Typed(kind, found)
 
 
