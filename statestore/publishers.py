@@ -36,8 +36,8 @@ class Publishers:
         self._replies = replies
         self._started_at: float | None = None  # the first ``mark_alive``
         self.leader: Member | None = None
-        self._deposed = "", -inf  # the address of a catalogd that another took over from, and when
         """The member that announced its start last."""
+        self._deposed = "", -inf  # the address of a catalogd that another took over from, and when
 
     def check(self) -> None:
         """Assert every invariant."""

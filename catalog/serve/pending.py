@@ -317,7 +317,7 @@ class TableWaits:
         return self._pulls.is_awaited(table)
 
     def load_again(self, pending: Callable[[TableId], bool]) -> None:
-        """Let ``next_load`` return tables anew whose load has ended, and left pulls waiting.
+        """Have a table loaded again if its load has ended and pulls still wait for the table.
 
         ``pending``: whether something of a table is being read. Cost: O(LOADS_MAX).
         """

@@ -84,7 +84,7 @@ class CatalogSession:
             latency=self._replicas.resident_set.latency,
             name=name,
         )
-        self._wake = wake  # who waits for a reply
+        self._wake = wake  # has the commands polled that wait for a request, once it is answered
         self._uses = uses
         self.reports = WriteSender(outbox, next_id, clock=turn)
         self._lineage = lineage

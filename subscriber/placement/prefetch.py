@@ -107,7 +107,7 @@ class Prefetcher:
         self._priorities = priorities
         self._levels = levels
         self._client = client
-        self._wake = wake  # who waits for a pinned table, by its topic
+        self._wake = wake  # has the commands polled that wait for a pinned table, by its topic
         self._jobs: dict[bytes, _Job] = {}  # scheduled
         self._later: list[tuple[float, bytes]] = []  # the same: a heap, by due time
         self._next_at: dict[bytes, float] = {}  # when a table may be pulled again

@@ -144,7 +144,7 @@ class TopicReplicas:
         wake: Wake,
     ) -> None:
         self._turn = turn
-        self._wake = wake  # who waits for a topic
+        self._wake = wake  # has the commands polled that wait for a topic
         self.view = resident_set.view
         self.budget = resident_set.budget
         self.resident_set = resident_set

@@ -71,7 +71,7 @@ class Subscriptions:
         self.catalog_address = ""  # empty: not known yet
         self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
         self._turn = turn
-        self._wake = wake  # who waits for a topic
+        self._wake = wake  # has the commands polled that wait for a topic
         self._view = replicas.view
         self._session = session
         self._lineage = lineage

@@ -28,6 +28,16 @@ START_S: Final = 60.0
 STOP_S: Final = 10.0
 
 
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a server: kill it if it has not ended within STOP_S."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Postgres:
     """A server that runs from ``with`` to its end; ``sql`` works on its one database."""
 
@@ -99,12 +109,7 @@ class Postgres:
         """End the server, and remove all that it had."""
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _answers(self) -> bool:

@@ -22,13 +22,12 @@ from topicast.cli.quickstart.metastore.listener import pyspark_jars
 from topicast.cli.quickstart.metastore.server import NO_SETTINGS, EmbeddedMetastore
 from topicast.cli.quickstart.processes.die_with_parent import dying_with_parent
 from topicast.tests.cli.processes import steady_port
-from topicast.tests.hive.postgres import Postgres
+from topicast.tests.hive.postgres import Postgres, end
 from topicast.tests.waiting import until
 from topicast.topics.backports import Self
 
 HOME: Final = "TOPICAST_TEST_HIVE"  # the folder of an installed release, such as .venv/hive-3.1.3
 START_S: Final = 180.0  # measured: 3 to 6 s, and 56 s on two busy cores
-STOP_S: Final = 10.0
 POSTGRES_DRIVER: Final = "org.postgresql:postgresql:42.7.4"
 HADOOP: Final = (
     "org.apache.hadoop:hadoop-client-api:3.3.6",
@@ -283,14 +282,8 @@ class ReleasedMetastore:
     def stop(self) -> None:
         """End the metastore; what it had committed is there at the next start."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end(process)
 
     def _make_database(self) -> None:
         if self._database is None:

@@ -1,4 +1,4 @@
-"""What catalogd answers a client whose key is limited to some databases: it names no others."""
+"""catalogd names no database to a client that the key of this client may not see."""
 
 from dataclasses import replace
 

@@ -387,7 +387,7 @@ def test_watermark_follows_only_what_is_published(world: World) -> None:
 
 
 def test_state_of_a_batch_is_the_newest_of_its_number(world: World) -> None:
-    """Given a batch whose ids are stable before it is published, its two states are one record."""
+    """Given a batch whose ids become stable before it is published, only its newest is kept."""
     world.poll(11)
     world.settle()
     world.poller.mark_published(1)
