@@ -138,11 +138,11 @@ class CatalogIntrospection:
         table = db, of_db
         if why := self._unreadable.tables.get(table, ""):
             yield TableState(name, status.UNREADABLE, why)
-        elif bad := self._loader.bad_partitions().get(table):
+        elif bad := self._loader.large.bad_partitions().get(table):
             yield TableState(
                 name, status.PARTITIONS_UNREADABLE, status.first_named(bad, of=len(bad))
             )
-        elif text := self._loader.loading().get(table):
+        elif text := self._loader.large.loading().get(table):
             yield TableState(name, status.LOADING, text)
         elif self._namespace.find(table) is not None and self._sync_rules.is_off(table):
             yield TableState(name, status.UNFOLLOWED, "")
@@ -183,7 +183,7 @@ class CatalogIntrospection:
             tables_to_load=load.left,
             load_read=load.read,
             load_left_s=load.left_s,
-            loading=status.first_of(self._loader.loading() | self._loader.comparing()),
+            loading=status.first_of(self._loader.large.loading() | self._loader.large.comparing()),
             tables_unreadable=len(self._unreadable.tables),
             sync_off_by_default=self._off_by_default,
             partitions_unreadable=len(self._unreadable.partitions),

@@ -31,8 +31,8 @@ class Unreadable:
 
     def note(self) -> None:
         """Note which tables cannot be answered since the last turn, and which can be again."""
-        known, loading = self.tables.items(), self._loader.is_loading
-        bad = self._loader.bad_partitions()
+        known, loading = self.tables.items(), self._loader.large.is_loading
+        bad = self._loader.large.bad_partitions()
         self._note_partitions(bad)
         unreadable = {  # it may fail again
             table: why for table, why in known if loading(table) and table not in bad

@@ -389,7 +389,7 @@ class AdminOrders:
         if self._loader.oldest_unpublished() <= job.seq:
             return True
         left = (table for table in job.requested if table not in job.failed)
-        return bool(job.table) and any(map(self._loader.is_loading, left))
+        return bool(job.table) and any(map(self._loader.large.is_loading, left))
 
     def _start(self, job: Job, databases: Listing) -> bool:
         """Let ``job`` begin with the names that were listed; False if none is its own."""

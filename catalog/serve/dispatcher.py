@@ -392,7 +392,7 @@ class Dispatcher:
             return "events are missing, and catalogd reads the names of all tables again"
         (db, table), count = awaited
         what = table_name(db, table) if table else f"database {db}"
-        if (progress := self._loader.progress((db, table))) is not None:
+        if (progress := self._loader.large.progress((db, table))) is not None:
             what += f" ({progress[0]} of {progress[1]} partitions are read)"
         if why := self._loader.error((db, table)):
             what += f" (the metastore cannot read it: {why})"

@@ -192,7 +192,7 @@ class PullServer:
             return itself if selector == TABLE_ONLY else whole
         try:
             columns = self._tables.partition_columns(table)
-            return self._loader.has_confirmed(table, selector, columns)
+            return self._loader.large.has_confirmed(table, selector, columns)
         except UsageError:
             return True  # refused with the reason when it is to be answered
 
@@ -261,10 +261,10 @@ class PullServer:
         if pull.selector == TABLE_ONLY:
             return ""
         if pull.selector == ALL:
-            return self._loader.bad_of(table, None, ())
+            return self._loader.large.bad_of(table, None, ())
         try:
             columns = self._tables.partition_columns(table)
-            return self._loader.bad_of(table, pull.selector, columns)
+            return self._loader.large.bad_of(table, pull.selector, columns)
         except UsageError:
             return ""  # it is refused with the reason when it is to be answered
 
@@ -276,7 +276,7 @@ class PullServer:
         return f"what is not held is not read now: {paused}" if paused else ""
 
     def _progress(self, table: TableId) -> str:
-        known = self._loader.progress(table)
+        known = self._loader.large.progress(table)
         more = f": {known[0]} of {known[1]} partitions read" if known else ""
         return f"{table_name(*table)} is not loaded yet{more}"
 

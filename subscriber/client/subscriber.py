@@ -1,275 +1,49 @@
-"""Subscriber: the object that applications hold. Reads go to the view, without lock or thread.
-
-table() ──▶ Reader ──▶ view: open, of this incarnation? ──yes──▶ answered here
-                             └──no──▶ the background thread: memory by now, else a pull
-"""
+"""Subscriber: the object that applications hold: checks arguments, and hands out what was read."""
 
 import os
 import secrets
 import socket
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from math import inf
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from ...topics.backports import Self
-from ...topics.errors import AuthRefused, LinkError, NoSuchObject, NotReady, UsageError
+from ...topics.errors import AuthRefused, NoSuchObject, NotReady, UsageError
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
 from ...topics.notebook import shown
 from ...topics.objects.encoding.templates import Templates
 from ...topics.objects.encoding.values import decode_listing
-from ...topics.objects.filters.tokens import LENGTH_MAX
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
-from ...topics.objects.names import TableId, table_name
-from ...topics.objects.selector import (
-    ALL,
-    TABLE_ONLY,
-    Selector,
-    by_names,
-    by_sql,
-    by_values,
-)
+from ...topics.objects.names import table_name
 from ...topics.objects.tables import Database, Partition, Table
-from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
-from ...topics.wire.codec import fitting
-from ...topics.wire.messages.catalog import Claimed
-from ...topics.wire.messages.questions import A, MetastoreQuestion
-from ...topics.wire.shapes import LIST_MAX
+from ...topics.topic import FULL, LEVELS, NONE, Version
 from .. import arguments
-from ..config import TIMEOUT_S, Settings, settings_of
+from ..config import TIMEOUT_S, settings_of
 from ..engine.core import Core
 from ..engine.introspection import DriverRecord, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import WriteOutbox
-from ..fetch.fetcher import PartitionRequest, Result
-from ..protocol.commands import Operation
-from ..protocol.effects import EngineRestarted
+from ..fetch.fetcher import PartitionRequest
 from ..protocol.status import Freshness, Shortage, Stats, TopicInfo, Unfollowed
 from ..store.table_snapshot import TableSnapshot
-from ..store.view import View
 from .contents import Contents
 from .metastore_facts import functions_of, statistics_of
-from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_view
+from .read_view import ReadView, claims_of, names_of, open_read_view
+from .reader import Reader, Values
 from .write_reports import WriteIntent, report_write
 
 OPEN: Final = "open"
 FLUSH_S: Final = 2.0  # for catalogd to acknowledge the writes of a subscriber that is closed
-CLAIMS_BYTES_MAX: Final = 768 << 10  # of claims in one message, which ends below 1 MiB
 TIMES_MAX: Final = 1000  # reads of a table that are counted at once
-CLAIM_BYTES: Final = 24  # of a claim, besides its names
-
-
-T = TypeVar("T")
-Values: TypeAlias = Mapping[str, object] | Sequence[object]
-"""Of partition columns: some, by name, or the first, in order; "" is any."""
 
 Topic: TypeAlias = int | str
 """A topic's number, or the name of a table that is in it."""
-
-
-class Engine(Protocol):
-    """What runs the core: a thread, or the simulator."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it runs, in this process."""
-
-    @property
-    def failure(self) -> str:
-        """Why it runs no more, if that was an error of ours; else empty."""
-
-    def call(self, operation: Operation[T], *, timeout_s: float) -> T:
-        """Run an operation of the core, and return its result."""
-
-    def watch(self, pattern: str, *, timeout_s: float) -> Watch:
-        """Return a new watch, which sees everything from now on."""
-
-
-class Reader:
-    """For any thread; ``engine`` is None before ``open``."""
-
-    def __init__(self, core: Core, settings: Settings) -> None:
-        self.engine: Engine | None = None
-        self.core = core
-        self.settings = settings
-        self._pid = os.getpid()
-
-    def running(self) -> Engine:
-        """Return the engine.
-
-        Raises:
-            UsageError: it does not run, or not in this process.
-            LinkError: it has ended with an error of ours.
-        """
-        if self._pid != os.getpid():
-            raise UsageError("this subscriber belongs to the process that made it: make another")
-        if self.engine is not None and self.engine.failure:
-            raise LinkError(self.engine.failure)
-        if self.engine is None or not self.engine.running:
-            raise UsageError("the subscriber is not open: use it in a with statement")
-        return self.engine
-
-    def view(self) -> View:
-        """Return what is held.
-
-        Raises:
-            LinkError: it is older than the application allows.
-        """
-        self.running()
-        view = self.core.view
-        if self.settings.max_staleness_s is not None and time.monotonic() > view.fresh_until:
-            limit = self.settings.max_staleness_s
-            raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
-        return view
-
-    def call(self, operation: Operation[T], *, timeout_s: float | None = None) -> T:
-        """Run an operation of the core in the engine, and return its result.
-
-        If the engine restarts meanwhile, the operation is run once more after that.
-        """
-        limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        deadline = time.monotonic() + limit_s
-        try:
-            return self._begin(operation, deadline)
-        except EngineRestarted:
-            return self._begin(operation, deadline)
-
-    def ask(self, question: MetastoreQuestion[A]) -> A:
-        """Get what catalogd reads from the metastore."""
-        return self.call(partial(self.core.ask, question))
-
-    def facts(self, operation: Operation[T]) -> T:
-        """Return what is known of the engine itself, which need not be ready for that."""
-        return self.running().call(operation, timeout_s=self.settings.timeout_s)
-
-    def topic_of(self, name: TableId) -> int:
-        """Return the number of the topic that a table is in, or would be in."""
-        self.running()
-        if not self.core.view.num_topics:  # of another thread, before ``open`` has returned
-            self.call(self.core.ready)
-        return table_topic(*name, self.core.view.num_topics)
-
-    def numbers(self, topics: Iterable[int | TableId]) -> tuple[int, ...]:
-        """Return the number of each of ``topics`` once; a topic may be named by a table in it."""
-        named = (one if isinstance(one, int) else self.topic_of(one) for one in topics)
-        return tuple(dict.fromkeys(named))
-
-    def note_read(self, db: str, table: str, *, whole: bool) -> None:
-        """Count a read of a table; ``whole``: of its partitions, too."""
-        self.core.note_read(db, table, whole=whole)
-
-    def table(self, db: str, table: str) -> TableSnapshot:
-        """Get a table's own entry, from memory or from catalogd."""
-        self.note_read(db, table, whole=False)
-        content = self.view().table(db, table)
-        return self._pull(db, table, TABLE_ONLY) if content is None else content
-
-    def select(self, request: PartitionRequest, *, bytes_max: float = inf) -> Result:
-        """Get partitions from memory or from catalogd, which may send listings of names instead.
-
-        Raises:
-            OverBudget: catalogd has sent more than ``bytes_max``.
-        """
-        self.note_read(request.db, request.table, whole=True)
-        held = self.view().partitions(request.db, request.table, request.selector)
-        if held is not None:
-            return held
-        return self.call(partial(self.core.read, request, bytes_max=bytes_max))
-
-    def versioned(self, name: TableId, timeout_s: float) -> VersionedTable:
-        """Get a table whole, and the version up to which that is known to be current."""
-        view = self.view()
-        epoch, reached = view.reached(*name)
-        snapshot = view.partitions(*name)
-        if snapshot is None:
-            snapshot = self._pull(*name, ALL, timeout_s=timeout_s)
-        number = max(snapshot.as_of, snapshot.version, reached if epoch == snapshot.epoch else 0)
-        return VersionedTable(snapshot, Version(number, snapshot.epoch))
-
-    def validate(
-        self, epoch: int, claims: tuple[Claimed, ...], *, timeout_s: float | None = None
-    ) -> Mapping[int, Version]:
-        """Return the positions of the stale ``claims``, and the versions of their tables now.
-
-        That takes a round trip for each message that the claims fill.
-        """
-        stale: dict[int, Version] = {}
-        begin = 0
-        while begin < len(claims):
-            next_ones = claims[begin : begin + LIST_MAX]
-            some = tuple(fitting(next_ones, _claim_bytes, bytes_max=CLAIMS_BYTES_MAX))
-            found = self.call(partial(self.core.validate, epoch, some), timeout_s=timeout_s)
-            stale.update((begin + at, version) for at, version in found.items())
-            begin += len(some)
-        return stale
-
-    def names(self, read: Callable[[View], T | None]) -> T:
-        """Read the namespace, as soon as it answers."""
-        deadline = time.monotonic() + self.settings.timeout_s
-        while (found := read(self.view())) is None:
-            self.call(self.core.namespace, timeout_s=deadline - time.monotonic())
-        return found
-
-    def selector(
-        self,
-        name: TableId,
-        text: str | None,
-        *,
-        names: Iterable[str] | None = None,
-        values: Values | None = None,
-    ) -> Selector:
-        """Return which partitions of a table are meant.
-
-        Raises:
-            UsageError: they are selected in two ways, or in a way that is not for this table.
-        """
-        if sum(way is not None for way in (text, names, values)) > 1:
-            raise UsageError(
-                "partitions are selected by filter, by names or by values, not by two of them"
-            )
-        if text is not None:
-            return by_sql(arguments.text(text, "filter", length_max=LENGTH_MAX))
-        if names is not None:
-            return by_names(arguments.partition_names(names, "names"))
-        return ALL if values is None else by_values(self._in_order(name, values))
-
-    def _begin(self, operation: Operation[T], deadline: float) -> T:
-        """Run an operation; after a restart once all is set again as the application had it."""
-        if self.core.recovering:
-            left_s = max(deadline - time.monotonic(), 0.0)
-            self.running().call(self.core.ready, timeout_s=left_s)
-        left_s = max(deadline - time.monotonic(), 0.0)
-        return self.running().call(operation, timeout_s=left_s)
-
-    def _pull(
-        self, db: str, table: str, selector: Selector, *, timeout_s: float | None = None
-    ) -> TableSnapshot:
-        request = PartitionRequest(db, table, selector)
-        snapshot = self.call(partial(self.core.read, request), timeout_s=timeout_s)
-        assert isinstance(snapshot, TableSnapshot)
-        return snapshot
-
-    def _in_order(self, name: TableId, values: Values) -> Sequence[str]:
-        """Return the first values, in the order of the table's partition columns."""
-        if not isinstance(values, Mapping):
-            items = arguments.several(values, "values", such_as="('2026-11-01', 3), or by column")
-            return [arguments.partition_value(value) for value in items]
-        keys = self.table(*name).head_of(*name).table.partition_keys
-        given = arguments.mapping(values).items()
-        by_key = {key: arguments.partition_value(value) for key, value in given}
-        strange = [key for key in by_key if key not in keys]
-        if strange:
-            known = ", ".join(keys) or "none"
-            raise UsageError(
-                f"no partition column {strange[0]!r} in {table_name(*name)}; there are: {known}"
-            )
-        return [by_key.get(key, "") for key in keys]
 
 
 class Subscriber:
@@ -886,7 +660,3 @@ class Subscriber:
     def _limit_s(self, timeout_s: float | None) -> float:
         """Return how long a call may wait."""
         return self._settings.timeout_s if timeout_s is None else arguments.timeout_s(timeout_s)
-
-
-def _claim_bytes(one: Claimed) -> int:
-    return len(one.db.encode()) + len(one.table.encode()) + CLAIM_BYTES

@@ -12,7 +12,12 @@ from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.actions import dirty_objects
 from topicast.catalog.ingest.events.identity import Identify
 from topicast.catalog.ingest.events.poller import Poll
-from topicast.catalog.ingest.loads import chunked_load, comparison, loader, read_threads
+from topicast.catalog.ingest.loads import (
+    chunked_load,
+    comparison,
+    large_tables,
+    read_threads,
+)
 from topicast.catalog.ingest.loads.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.loads.read_threads import perform
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
@@ -369,7 +374,7 @@ def test_large_tables_are_compared_some_at_a_time(
     large: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comparison, "PARTITIONS_PER_CALL_MAX", 10)
-    monkeypatch.setattr(loader, "COMPARED_MAX", 1)
+    monkeypatch.setattr(large_tables, "COMPARED_MAX", 1)
     tables = [large.create("d", name, "ds") for name in ("u", "v")]
     for table in tables:
         large.add(table, *(f"{number:02d}" for number in range(25)))

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from topicast.subscriber.client.subscriber import Reader, Subscriber
+from topicast.subscriber.client.reader import Reader
+from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.commands import Command, Operation
 
 if TYPE_CHECKING:

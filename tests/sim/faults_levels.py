@@ -12,7 +12,7 @@ from topicast.catalog.publish.publisher import withhold
 from topicast.catalog.serve.pull_server import stale_claims
 from topicast.statestore.content.stub_deltas import brought
 from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_read_view
-from topicast.subscriber.client.subscriber import Reader
+from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, confirmed_claims
 from topicast.subscriber.placement.planner import Plan, Planner
 from topicast.subscriber.protocol.commands import PendingCommands

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topicast.subscriber.client.read_view import ReadView
-from topicast.subscriber.client.subscriber import Reader, Subscriber
+from topicast.subscriber.client.reader import Reader
+from topicast.subscriber.client.subscriber import Subscriber
 from topicast.tests.cluster.metastore import DBS, PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.workers import Worker

@@ -107,6 +107,7 @@ class Awaited:
 class ChunkedLoad:
     """What is still to be read of one table."""
 
+    table: TableId
     clock: Clock
     rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
     keys: tuple[str, ...] = ()  # its partition columns
@@ -243,8 +244,8 @@ class ChunkedLoad:
             return False
         return self._is_confirmed(awaited)
 
-    def next(self, table: TableId) -> TableRequest:
-        """Return what to read now of ``table``."""
+    def next(self) -> TableRequest:
+        """Return what to read now."""
         kind, names = self._choose()
         for awaited in self.selections.values():
             for name in names if awaited.unread else ():
@@ -257,7 +258,7 @@ class ChunkedLoad:
             if self.rest:
                 self.rest.pop(name, None)
         self.reading = ChunkRead(kind, names, dirty, new=left - len(self.rest or ()))
-        db, name = table
+        db, name = self.table
         lists = kind is Kind.NAMES
         listed = lists and self.refused > 0
         keys = self.keys if lists else ()
@@ -309,11 +310,10 @@ class ChunkedLoad:
             self.unconfirmed.setdefault(name, self.issued)
         gone = tuple(name for name in requested if name not in read.partitions)
         found = list(read.partitions.items())
-        table = request.db, request.table
         begins = range(0, max(len(found), 1), SLICE_MAX)
         for begin in begins:
             some = dict(found[begin : begin + SLICE_MAX])
-            self.slices.append(PublishPartitions(table=table, partitions=some, gone=gone))
+            self.slices.append(PublishPartitions(table=self.table, partitions=some, gone=gone))
             gone = ()
         self.chunks.append(LoadedChunk(self.issued, requested, confirmed_by, len(begins)))
 

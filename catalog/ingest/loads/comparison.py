@@ -36,7 +36,7 @@ class Comparison:
         ``need``: of the events that wait for it; those that come meanwhile are merged into it.
         """
         self._tables = tables
-        self._table = table
+        self.table = table
         self.need = need
         self.reading = False  # a chunk, or the names; never two
         self.awaited = False  # somebody syncs the table
@@ -79,7 +79,7 @@ class Comparison:
 
     def next(self) -> TableRequest:
         """Return what to read now."""
-        db, name = self._table
+        db, name = self.table
         self.reading = True
         if not self._listed:
             return TableRequest(db=db, table=name, obj=False, whole=True, names=(), listed=True)
@@ -127,7 +127,7 @@ class Comparison:
     def _gone(self, listed: frozenset[str]) -> Iterator[None]:
         """Need what is held and not ``listed``, slice by slice."""
         count = 0
-        for block in self._tables.blocks(self._table):
+        for block in self._tables.blocks(self.table):
             self.need.names.update(dict.fromkeys(one for one in block if one not in listed))
             count += len(block)
             if count >= SLICE_MAX:
@@ -138,7 +138,7 @@ class Comparison:
         """Need those of ``names`` that are not held as they were ``found``, slice by slice."""
         for at in range(0, len(names), SLICE_MAX):
             some = names[at : at + SLICE_MAX]
-            held = dict(self._tables.structs(self._table, some))
+            held = dict(self._tables.structs(self.table, some))
             differ = (one for one in some if not _equal(found.get(one), held.get(one)))
             self.need.names.update(dict.fromkeys(differ))
             self._left -= len(some)

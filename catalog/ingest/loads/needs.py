@@ -251,6 +251,12 @@ class PendingEvents:
         if not self._by_db[db]:
             del self._by_db[db]
 
+    def merge(self, table: TableId, known: Need, need: Need) -> None:
+        """Let ``known`` of ``table``, which is counted, need what ``need`` does as well."""
+        self.remove(table, known)
+        known.merge(need)
+        self.add(table, known)
+
     def check(self, needs: Iterable[tuple[TableId, Need]]) -> None:
         """Assert that exactly ``needs`` are counted."""
         counted = [(table, need.seq) for table, need in needs if not need.load]

@@ -305,7 +305,7 @@ def test_table_that_is_loading_is_forgotten_too(still: Alone) -> None:
     still.catalog.loader.begin_chunked_load(("d", "t"), ("ds=1",))
     still.catalogd.hold(Read)
     still.order("invalidate", "d.t", turns=1)
-    assert not still.catalog.loader.is_loading(("d", "t"))
+    assert not still.catalog.loader.large.is_loading(("d", "t"))
 
 
 def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed(

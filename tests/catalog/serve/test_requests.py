@@ -199,7 +199,7 @@ def test_sync_is_told_how_far_a_large_table_is_read(core: Alone) -> None:
     ask = Sync(request=9, scope="d.big")
     core.ask(ask)
     core.turn(12)
-    progress = core.catalog.loader.progress(("d", "big"))
+    progress = core.catalog.loader.large.progress(("d", "big"))
     assert progress is not None
     assert 0 < progress[0] < progress[1] == many
     expected = f"catalogd still reads d.big ({progress[0]} of {many} partitions are read)"

@@ -9,7 +9,8 @@ import pytest
 from topicast.catalog.ingest.loads import chunked_load, read_threads
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
-from topicast.subscriber.client.subscriber import Subscriber, Values
+from topicast.subscriber.client.reader import Values
+from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.store.view import NEAR_BLOCKS_MAX
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from topicast.subscriber import Subscriber
-from topicast.subscriber.client.subscriber import Reader
+from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.config import settings_of
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import EngineLoop

@@ -11,12 +11,12 @@ from topicast.catalog.ingest.loads.chunked_load import (
     SLICES_MAX,
     PublishPartitions,
 )
+from topicast.catalog.ingest.loads.large_tables import YIELD_S
 from topicast.catalog.ingest.loads.loader import (
     AWAY_S_MAX,
     READS_KEPT,
     TABLES_PER_READ_MAX,
     TOGETHER_TRIES_MAX,
-    YIELD_S,
     Loader,
 )
 from topicast.catalog.ingest.loads.materializer import Materializer
@@ -901,7 +901,7 @@ def test_partitions_that_changed_before_a_load_began_are_read_by_it(world: World
 
 
 def confirmed(world: World, selector: Selector) -> bool:
-    found = world.loader.has_confirmed(T, selector, (Column("ds", "string", ""),))
+    found = world.loader.large.has_confirmed(T, selector, (Column("ds", "string", ""),))
     world.loader.check()
     return found
 
@@ -922,7 +922,10 @@ def test_selected_partitions_are_read_alone_and_first_and_settled_by_a_poll() ->
     assert world.loader.wants_poll
     world.poll()
     assert confirmed(world, selector)
-    assert world.loader.progress(T) == (PARTITIONS_PER_READ_MAX + 1, 3 * PARTITIONS_PER_READ_MAX)
+    assert world.loader.large.progress(T) == (
+        PARTITIONS_PER_READ_MAX + 1,
+        3 * PARTITIONS_PER_READ_MAX,
+    )
 
 
 def test_selection_is_confirmed_again_once_what_changed_of_it_is_read() -> None:
@@ -959,7 +962,7 @@ def test_selection_is_not_settled_while_the_table_itself_is_being_read() -> None
     world.poll()
     assert not confirmed(world, selector)
     world.read_and_poll()
-    assert not world.loader.is_loading(T), "and was complete then"
+    assert not world.loader.large.is_loading(T), "and was complete then"
 
 
 def test_chunk_of_a_selection_is_read_again_when_the_metastore_is_back() -> None:
@@ -1046,7 +1049,7 @@ def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about
     world.failed(again, away=True)
     assert world.loader.deadline() == world.now + RETRY_S
     assert world.poll() == ()
-    assert world.loader.is_loading(T)
+    assert world.loader.large.is_loading(T)
     world.now += RETRY_S
     assert wanted(world.read_and_write()) == chunk_of("a")
     assert world.poll() == (CompleteLoad(table=T),)
