@@ -54,7 +54,9 @@ CATALOGD_FLAGS: Final = {
     "reconcile_calls_per_s": "Calls of the metastore a second that compare what is held with it; "
     "0 is off.",
     "load_catalog_in_background": "Read every table after the start, not only on request.",
-    "num_metadata_loading_threads": "Connections to the metastore.",
+    "num_metadata_loading_threads": "Connections to the metastore, besides that for events. Keep "
+    "them below its own to its database (datanucleus.connectionPool.maxPoolSize, 10): where all of "
+    "these are taken, Hive 4.0 waits for itself.",
     "blacklisted_dbs": "Databases that are left out, separated by commas.",
     "disable_hms_sync_by_default": "Do not follow tables, unless they, or their database, have "
     "impala.disableHmsSync=false: what is held of them is as of the start, or the last refresh.",

@@ -48,6 +48,7 @@ _PLAIN: Final = re.compile(r"(\w+=[\w.+-]+)(/\w+=[\w.+-]+)*", re.ASCII)
 """Names of partitions that every metastore makes of their values; others escape more, or less."""
 LAST_ANSWER_S_MAX: Final = 5.0  # for an introduction where no other address is left: it may be slow
 EVENT_ID_S_MAX: Final = 4.0  # for the newest id or the UUID: probes do not notice all hangs
+EVENT_ID_LATE_S_MAX: Final = 128.0  # for these, once they have been late several times
 LISTENER: Final = "DbNotificationListener"  # its own; another may record events, too
 EXCLUDE_SETTINGS: Final = (
     "hive.metastore.notification.parameters.exclude.patterns",
@@ -87,6 +88,7 @@ class Hms:
         self._tables_batch = _Batch(TABLES_PER_CALL_MAX)
         self._partitions_batch = _Batch(PARTITIONS_PER_CALL_MAX)
         self.connections = 0  # that were made
+        self._at_once_s = EVENT_ID_S_MAX  # more while these are late
 
     def uuid(self) -> str:
         """Return the UUID of the metastore's database; empty if the server refuses to say."""
@@ -95,7 +97,7 @@ class Hms:
                 "read its UUID",
                 lambda to: to.uuid(),
                 method="get_metastore_db_uuid",
-                timeout_s=EVENT_ID_S_MAX,
+                at_once=True,
             )
         except SourceRefused:
             return ""
@@ -107,7 +109,7 @@ class Hms:
                 "read its release",
                 lambda to: str(to.client.getVersion()),
                 method="getVersion",
-                timeout_s=EVENT_ID_S_MAX,
+                at_once=True,
             )
         except SourceRefused:
             return ""
@@ -120,7 +122,7 @@ class Hms:
                 "read the current event id",
                 lambda to: int(to.client.get_current_notificationEventId().eventId),
                 method="get_current_notificationEventId",
-                timeout_s=EVENT_ID_S_MAX,
+                at_once=True,
             )
         except SourceRefused as exc:
             raise SourceRefused(f"{exc}{CLOSED.format(user=user_name() or 'it')}") from exc
@@ -314,7 +316,7 @@ class Hms:
                 f"read the setting {name}",
                 lambda to: str(to.client.get_config_value(name, "")),
                 method="get_config_value",
-                timeout_s=EVENT_ID_S_MAX,
+                at_once=True,
             ).strip()
         except SourceError:
             return None
@@ -356,22 +358,30 @@ class Hms:
         call: "Callable[[HmsConnection], T]",
         *,
         method: str,
-        timeout_s: float = inf,
+        at_once: bool = False,
     ) -> T:
-        """Call over the open connection; over a new connection if that, or its server, has died."""
+        """Call over the open connection; over a new connection if that, or its server, has died.
+
+        ``at_once``: a metastore has the answer at hand. If it is late, the next such call waits
+        twice as long, as the server may work on for each connection that was given up: 4.0.1 has
+        one lock for all new connections, and holds it while it waits for its own database.
+        """
         reused = self._connection is not None
-        timeout_s = min(timeout_s, self._timeout_s)
         try:
-            return self._once(what, call, method=method, timeout_s=timeout_s)
+            found = self._once(what, call, method=method, at_once=at_once)
         except _Lost as lost:
             if not (len(self._addresses.all) > 1 if lost.server_died else reused):
                 raise
-            return self._once(what, call, method=method, timeout_s=timeout_s)
+            found = self._once(what, call, method=method, at_once=at_once)
+        if at_once:
+            self._at_once_s = EVENT_ID_S_MAX
+        return found
 
     def _once(
-        self, what: str, call: "Callable[[HmsConnection], T]", *, method: str, timeout_s: float
+        self, what: str, call: "Callable[[HmsConnection], T]", *, method: str, at_once: bool
     ) -> T:
         connection = self._connected()
+        timeout_s = min(self._at_once_s if at_once else inf, self._timeout_s)
         connection.capture.timeout_s = timeout_s
         connection.capture.reply_bytes_max = REPLY_BYTES_MAX
         connection.capture.begin_reply()
@@ -397,6 +407,8 @@ class Hms:
             if died_idle:
                 raise _Lost(f"{failed}: {_reason(exc)}", server_died=False) from exc
             connection.address.fail()
+            if at_once and isinstance(exc, TimeoutError):
+                self._at_once_s = min(2 * self._at_once_s, EVENT_ID_LATE_S_MAX)
             raise SourceError(f"{failed}: {_reason(exc)}") from exc
 
     def _connected(self) -> "HmsConnection":

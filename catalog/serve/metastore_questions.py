@@ -34,7 +34,7 @@ from ..model.namespace import Namespace
 from .pending import FairQueue, RequestId
 from .replies import Replies
 
-RUNNING_MAX: Final = 4  # of 16 threads that read
+RUNNING_MAX: Final = 2  # of 8 threads that read
 WAITING_MAX: Final = 1_000
 WAITING_PER_PEER_MAX: Final = 32
 BYTES_MAX: Final = 512 << 10  # of the functions in one answer

@@ -46,7 +46,7 @@ from .needs import (
 )
 from .results import PublishTables, Result, TableUnreadable
 
-READS_MAX_DEFAULT: Final = 16
+READS_MAX_DEFAULT: Final = 8  # and a poll: a metastore has 10 connections to its database
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
 TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of them is published

@@ -23,6 +23,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException
 
+from topicast.catalog.metastore import hms as hms_module
 from topicast.catalog.metastore.addresses import Addresses, parse_uris
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import untried
@@ -307,6 +308,28 @@ def test_newest_id_that_does_not_come_is_read_at_the_next_address() -> None:
         assert hms.current_event_id() == 7
         assert time.monotonic() - began < 40, "not the 60 s of an answer"
         hms.close()
+
+
+def test_newest_id_that_is_late_is_waited_for_longer_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a server that works on for each connection that is given up, as Hive 4.0.1 does."""
+    monkeypatch.setattr(hms_module, "EVENT_ID_S_MAX", 0.1)
+    newest = calls.get_current_notificationEventId_result(success=CurrentNotificationEventId(7))
+    well = reply("get_current_notificationEventId", thrift_bytes(newest))
+    hangs = [True] * 3 + [False] + [True]
+    answers = {"get_current_notificationEventId": lambda: b"" if hangs.pop(0) else well}
+    with serving(answering(UGI) | answers) as (_, hms):
+        waited = []
+        while hangs:
+            began = time.monotonic()
+            try:
+                assert hms.current_event_id() == 7
+            except SourceError as error:
+                assert "timed out" in str(error)
+                waited.append(time.monotonic() - began)
+    assert all(took >= least for took, least in zip(waited, (0.1, 0.2, 0.4, 0.1), strict=True))
+    assert waited[3] < 0.4, "an answer ends that"
 
 
 def test_connection_that_died_while_idle_is_made_anew() -> None:
