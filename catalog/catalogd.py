@@ -3,8 +3,9 @@
 A turn: receive from hubs (they see only what is committed), from read threads and from clients,
 let the core decide, commit, then send to hubs and clients.
 
-While the disk of the store is full, it tries the commit again once a second, and does nothing else:
-hubs and drivers serve what they have, and say how long catalogd has been silent.
+While the disk of the store is full, or a file of the store is not where it was, catalogd tries the
+commit again once a second, and does nothing else: hubs and drivers serve what they have, and say
+how long catalogd has been silent.
 """
 
 import gc
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from ..topics.backports import assert_never
-from ..topics.errors import ConfigError, StoreFull, WireError
+from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.histogram import HistogramFacts
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
@@ -73,7 +74,7 @@ TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
 STATUS_S: Final = 0.5  # between two statuses
 CLIENTS_S: Final = 0.5  # between two looks at the list of clients
 CHUNKS_S: Final = 0.0005  # of a turn, for chunks, and one chunk more: then deltas have their turn
-FULL_S: Final = 1.0  # between two tries of a commit while the disk is full
+STORE_S: Final = 1.0  # between two looks for the store's files, and two tries of a failed commit
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 
 log = logging.getLogger(__name__)
@@ -145,8 +146,9 @@ class Catalogd:
             store.path, deliver=lambda answer: self._histories.put(answer, timeout_s=60.0)
         )
         self._stopping = False
-        self._effects: deque[Effect] = deque()  # to be performed; not empty after a turn: full
-        self._full_at = 0.0  # since when the disk is full, if it is
+        self._effects: deque[Effect] = deque()  # to be performed; empty after a turn that could
+        self._store_failed_at: float | None = None  # since when nothing can be stored, if it is so
+        self._store_at = 0.0  # when the next look for the store's files is due
         self._memory_at = 0.0  # when the next look at what is resident is due
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
@@ -205,8 +207,8 @@ class Catalogd:
 
     def run_once(self) -> None:
         """Take one turn."""
-        if self._effects:
-            self._store_again()
+        if self._store_failed_at is not None:
+            self._store_again(self._store_failed_at)
             return
         received = self._link.poll(self._timeout_s())
         now, now_us = self._clock(), self._wall_us()
@@ -218,8 +220,7 @@ class Catalogd:
             self._catalog.handle(fact, now=now, now_us=now_us)
         effects = self._catalog.flush(now=now, now_us=now_us)
         self._effects.extend(effects)
-        self._perform_all(now=now, now_us=now_us)
-        if self._effects:
+        if not self._perform_all(now=now, now_us=now_us):
             return
         self._hold_memory(now)
         self._ask_hubs()
@@ -318,27 +319,37 @@ class Catalogd:
         lost = publisher.Lost(f"no message of ours: {exc}", publisher.SLOW_S)
         self._drive(hub, lost, now=now, now_us=now_us)
 
-    def _store_again(self) -> None:
-        """Try again what the store had no room for; the effects after it wait for it."""
-        time.sleep(FULL_S)
+    def _store_again(self, failed_at: float) -> None:
+        """Try again what could not be stored; the effects after it wait for it."""
+        time.sleep(STORE_S)
         now, now_us = self._clock(), self._wall_us()
         self.turned_at = now
-        self._perform_all(now=now, now_us=now_us)
-        if not self._effects:
-            log.info("serving: the store is written again, after %.0f s", now - self._full_at)
+        if self._perform_all(now=now, now_us=now_us):
+            log.info("serving: the store is written again, after %.0f s", now - failed_at)
             self._status_at = now  # what it said of the store is over
 
-    def _perform_all(self, *, now: float, now_us: int) -> None:
-        """Perform the effects in their order; keep those that the store has no room for."""
-        while self._effects:
-            try:
+    def _perform_all(self, *, now: float, now_us: int) -> bool:
+        """Perform the effects in their order; return False, and keep the rest, if one fails.
+
+        The store has no room then, or its files are not where they were.
+        """
+        try:
+            if self._store_failed_at is not None or now >= self._store_at:
+                self._store_at = now + STORE_S
+                self._store.check_files()
+            while self._effects:
                 self._perform(self._effects[0], now=now, now_us=now_us)
-            except StoreFull as full:
-                if self.status.store_full is None:
-                    self._full_at = now
-                    self._renew_status(replace(self.status, store_full=full))
-                return
-            self._effects.popleft()
+                self._effects.popleft()
+        except StoreError as problem:
+            if not problem.retriable:
+                raise
+            if self._store_failed_at is None:
+                self._store_failed_at = now
+            if type(problem) is not type(self.status.store_problem):
+                self._renew_status(replace(self.status, store_problem=problem))
+            return False
+        self._store_failed_at = None
+        return True
 
     def _perform(  # noqa: C901 - dispatch
         self, effect: Effect, *, now: float, now_us: int
@@ -549,7 +560,9 @@ class Catalogd:
         if floor:
             try:
                 self._store.delete_tombstones({topic: floor})
-            except StoreFull:
+            except StoreError as problem:
+                if not problem.retriable:
+                    raise
                 return  # in the next round: what is to be committed says it
             self._catalog.handle(Floors(floors={topic: floor}), now=now, now_us=now_us)
             self._floors_of.append(topic)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from .. import __version__
-from ..topics.errors import StoreFull
+from ..topics.errors import StoreError, StoreFull
 from ..topics.histogram import HistogramFacts
 from ..topics.memory.held_memory import MemoryFacts, memory_short
 from ..topics.objects.names import TableId, table_name
@@ -48,7 +48,7 @@ BEHIND_S: Final = 60.0  # that changes of the metastore wait: as long as a call 
 HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
 APART: Final = frozenset(
     (
-        *("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics"),
+        *("metastore", "hubs", "handshake_failed_s", "store_problem", "rules", "counts", "topics"),
         "memory",
         *("events", "processor", "pull_times", "reconciliation"),
     )
@@ -60,6 +60,7 @@ LOADING: Final = "loading"
 UNFOLLOWED: Final = "not followed"
 COMPARED: Final = ("reconcile_ended_s", "reconcile_late_s")
 CATCHING_UP: Final = "events were paused, and what has changed meanwhile is being read"
+SERVED_ON: Final = "hubs and drivers serve what they have meanwhile"
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
 TRY_EVENTS: Final = "topicast doctor --role catalogd, on this host, tries whether events come"
 
@@ -96,7 +97,8 @@ class CatalogStatus:
     ``handshake_failed_s``: since a client with a key that is not admitted tried to connect; None:
     none did.
     ``rules``: those that operators set for drivers.
-    ``store_full``: why nothing can be stored, while that is so; all else is as of the last commit.
+    ``store_problem``: why nothing can be stored, while that is so; all else is as of the last
+    commit.
     ``newest_event``: of the metastore, as its last answer said. ``lag_events``: those that are not
     published yet. ``lag_s``: since when the metastore may have what is not; None without polls, and
     before everything was published once.
@@ -122,7 +124,7 @@ class CatalogStatus:
     metastore: MetastoreFacts
     hubs: tuple[HubFacts, ...] = ()
     handshake_failed_s: float | None = None
-    store_full: StoreFull | None = None
+    store_problem: StoreError | None = None
     memory: MemoryFacts | None = None
     rules: tuple[Rule, ...] = ()
     epoch: int
@@ -191,7 +193,7 @@ def verdict(status: CatalogStatus) -> Verdict:
     """Return whether catalogd serves."""
     return verdict_of(
         (
-            *_store(status.store_full),
+            *_store(status.store_problem),
             *memory_short(status.memory),
             *_metastore(status),
             *_lag(status),
@@ -203,15 +205,15 @@ def verdict(status: CatalogStatus) -> Verdict:
     )
 
 
-def _store(full: StoreFull | None) -> Iterator[Reason]:
+def _store(found: StoreError | None) -> Iterator[Reason]:
     """Yield why nothing is answered before it is stored."""
-    if full is not None:
-        yield Reason(
-            state=Serving.NOT_SERVING,
-            code="store_full",
-            what=f"{full.path}: {full.problem}",
-            mend=f"{full.remedy}; hubs and drivers serve what they have meanwhile",
-        )
+    if found is None:
+        return
+    what, mend = f"{found.path}: {found.problem}", f"{found.remedy}; {SERVED_ON}"
+    if isinstance(found, StoreFull):
+        yield Reason(state=Serving.NOT_SERVING, code="store_full", what=what, mend=mend)
+    else:
+        yield Reason(state=Serving.NOT_SERVING, code="store_moved", what=what, mend=mend)
 
 
 def _metastore(status: CatalogStatus) -> Iterator[Reason]:

@@ -14,7 +14,8 @@ TopicastError
 │   ├── NotReady        first contact, or an answer, not made in time
 │   └── AuthRefused     not retriable
 ├── StoreError          the state folder: locked, unreadable, of another shape
-│   └── StoreFull       its disk has no room: retriable
+│   ├── StoreFull       its disk has no room: retriable
+│   └── StoreMoved      its files are no longer in the folder: retriable
 ├── HistoryGone         the change history begins later than the requested version
 └── SourceError         the metastore failed: retriable
     ├── SourceRefused   it answered with an exception: the same request may fail again
@@ -162,6 +163,15 @@ class StoreError(TopicastError):
 
 class StoreFull(StoreError):
     """The disk of the state folder has no room; nothing of the commit was stored."""
+
+    retriable = True
+
+
+class StoreMoved(StoreError):
+    """A file of the state folder was deleted, moved or replaced; nothing of the commit was stored.
+
+    What is written to the open file meanwhile would be gone at the next start.
+    """
 
     retriable = True
 

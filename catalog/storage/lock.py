@@ -23,9 +23,10 @@ class FolderLock:
         Raises:
             StoreError: the folder cannot be made or written, or another process holds it.
         """
+        self._path = folder / LOCK_NAME
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._fd = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
             problem = f"cannot be used as state folder ({exc.strerror})"
             remedy = "make it a folder that this user may write, or name another (--state_dir)"
@@ -40,6 +41,11 @@ class FolderLock:
             raise StoreError(str(folder), problem, remedy) from exc
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    @property
+    def path(self) -> Path:
+        """The lock file, which stays while the folder is locked."""
+        return self._path
 
     def release(self) -> None:
         """Unlock the folder; the lock file stays."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
+from ...topics.errors import StoreMoved
 from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages.data import SOURCE_ORDERS
@@ -45,6 +46,11 @@ TOMBSTONE_OVERHEAD_BYTES: Final = 32
 READ_AT_ONCE: Final = 500  # keys in one query: SQLite may be built for 999 parameters
 TOMBSTONES_STEP: Final = 500  # of one topic that are deleted at once: 1 ms
 
+MOVED_REMEDY: Final = (
+    "put the files back, or restart catalogd: it reads everything again from the metastore, as a "
+    "new epoch, without the rules, the mode and the pause that operators have set"
+)
+
 UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_TOMBSTONE = "INSERT OR REPLACE INTO tombstones VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
@@ -66,6 +72,7 @@ HEADS_OF = """SELECT key, version, schema_version, data_version, size, NULL, kin
 ENTRIES_OF = f"SELECT {history.ENTRY} FROM entries WHERE topic = ? AND key IN"
 TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
                FROM tombstones WHERE topic = ? ORDER BY version, key"""
+FileId = tuple[int, int]  # the device and the inode; (0, 0): there is no such file
 Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
 TOMBSTONES_BYTES = f"""SELECT total(length(key) + {TOMBSTONE_OVERHEAD_BYTES}) FROM tombstones
                          WHERE topic = ?"""
@@ -101,6 +108,7 @@ class Store:
         self.window = b""  # see ingest/events/poller
         self.mode_state = ""  # see model/modes
         self.start = 0  # the id of this start
+        self._files: tuple[tuple[Path, FileId], ...] = ()  # that must stay where they are
         self.starts: tuple[StartRecord, ...] = ()  # of the epoch, oldest first, this one last
 
     @classmethod
@@ -145,7 +153,9 @@ class Store:
             raise
         try:
             with explained(path):
-                store._read(now_us, new_id)
+                store._read(now_us, new_id)  # it commits, so that there is a log from here on
+            log = path.with_name(f"{path.name}-wal")
+            store._files = tuple((one, _id_of(one)) for one in (lock.path, path, log))
         except BaseException:
             store.close()
             raise
@@ -155,6 +165,18 @@ class Store:
     def versions(self) -> dict[int, int]:
         """The committed version of every topic."""
         return dict(self._versions)
+
+    def check_files(self) -> None:
+        """Check that the files of the store are still those that were opened. Cost: 5 µs.
+
+        SQLite goes on with a file that was deleted, and its commits would end with the process.
+
+        Raises:
+            StoreMoved: they are not.
+        """
+        for path, opened in self._files:
+            if _id_of(path) != opened:
+                raise StoreMoved(str(path), "was deleted, moved or replaced", MOVED_REMEDY)
 
     def load(
         self, topics: Iterable[int], *, values: bool = True
@@ -197,6 +219,7 @@ class Store:
         Raises:
             StoreError: nothing of it was stored.
         """
+        self.check_files()
         transactions, leases = commit.transactions, commit.leases
         mode_state = self.mode_state
         if commit.mode_state is not None:
@@ -447,6 +470,14 @@ class Store:
                 break
             last = row
         self._db.execute("DELETE FROM changes WHERE id <= ?", (last,))
+
+
+def _id_of(path: Path) -> FileId:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 _as_entry = partial(tuple.__new__, Entry)  # of a whole row, in a third of Entry's time

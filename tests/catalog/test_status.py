@@ -179,7 +179,7 @@ def test_changes_that_wait_for_long_are_said_unless_their_cause_is(
 
 def test_store_without_room_is_worse_than_all_else(status: CatalogStatus) -> None:
     full = StoreFull("/state/catalog.sqlite3", "cannot grow", "free space on its disk")
-    reasons = verdict(replace(status, store_full=full, handshake_failed_s=1.0)).reasons
+    reasons = verdict(replace(status, store_problem=full, handshake_failed_s=1.0)).reasons
     assert [(one.state, one.code) for one in reasons] == [
         (NOT_SERVING, "store_full"),
         (DEGRADED, "handshakes_failed"),

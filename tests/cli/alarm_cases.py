@@ -28,6 +28,7 @@ from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import CatalogStatus, MetastoreFacts
 from topicast.catalog.status import facts as facts_of_catalogd
 from topicast.catalog.status import verdict as verdict_of_catalogd
+from topicast.catalog.storage.store import MOVED_REMEDY
 from topicast.cli.client.reaching import no_statestored, nobody
 from topicast.cli.commands.drivers import RULES, OrderedRule
 from topicast.cli.commands.keys import COLUMNS as KEYS
@@ -53,7 +54,7 @@ from topicast.subscriber.engine.reachability import Connection, unreached
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.keys import user_keys
 from topicast.tests.statestore.hub_driver import READER_CONTROL, HubDriver, hello
-from topicast.topics.errors import LinkError, StoreFull
+from topicast.topics.errors import LinkError, StoreFull, StoreMoved
 from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link import Link
 from topicast.topics.liveness import LIVE, LOST
@@ -399,6 +400,9 @@ SHORT: Final = MemoryFacts(
 FULL: Final = StoreFull(
     "/var/lib/topicast/catalog.sqlite3", "cannot grow", "free space on its disk"
 )
+MOVED: Final = StoreMoved(
+    "/var/lib/topicast/catalogd.lock", "was deleted, moved or replaced", MOVED_REMEDY
+)
 TIMES: Final = (0.02, 0.03, 11.5)
 UNANSWERED: Final = f"no metastore reached: {METASTORE} (Connection refused)"
 PAUSE: Final = f"{PAUSED}ops (ann@c) since 2026-11-27 02:10:00 UTC: topicast events start ends it"
@@ -461,7 +465,8 @@ CASES: Final = (
         ("TopicastComparisonStopped", "comparison_stopped"),
         lambda: [*status(None, uncompared()), "", *page_of_events(uncompared(), "comparison")],
     ),
-    Case(("store_full",), lambda: [*status(None, catalogd(store_full=FULL))]),
+    Case(("store_full",), lambda: [*status(None, catalogd(store_problem=FULL))]),
+    Case(("store_moved",), lambda: [*status(None, catalogd(store_problem=MOVED))]),
     Case(("memory_short",), lambda: [*status(None, catalogd(memory=SHORT))]),
     Case(
         ("TopicastDriversProblem", "drivers_problem"),

@@ -21,6 +21,7 @@ from topicast.topics.errors import (
     StaleMetadata,
     StoreError,
     StoreFull,
+    StoreMoved,
     TopicastError,
     UsageError,
     VersionMismatch,
@@ -29,7 +30,7 @@ from topicast.topics.errors import (
 
 RETRIABLE = {
     *(LinkError, NotReady, SourceError, SourceRefused, ObjectGone, StaleMetadata),
-    StoreFull,
+    *(StoreFull, StoreMoved),
 }
 
 
@@ -84,6 +85,11 @@ FACTS: tuple[tuple[TopicastError, dict[str, object], str], ...] = (
         StoreFull("/var/lib/t", "cannot grow", "free space on its disk"),
         {"path": "/var/lib/t", "problem": "cannot grow"},
         "/var/lib/t: cannot grow; free space on its disk",
+    ),
+    (
+        StoreMoved("/var/lib/t", "was deleted", "put it back"),
+        {"path": "/var/lib/t", "problem": "was deleted"},
+        "/var/lib/t: was deleted; put it back",
     ),
 )
 WITH_FACTS = {type(error) for error, _facts, _text in FACTS}

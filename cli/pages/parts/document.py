@@ -31,6 +31,7 @@ SEE: Final = {
     "behind": "events",
     "comparison_stopped": "events",
     "store_full": "memory",
+    "store_moved": "flags",
     "memory_short": "memory",
     "drivers_off": "history",
     "handshakes_failed": "logs",
