@@ -30,6 +30,7 @@ from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
 
 CATALOG_NAME = "hive"  # the only catalog of most Hive metastores
+PORT = "--catalog_service_port (0 takes any free one)"
 REMEDY = "remove the state folder and start anew"
 
 
@@ -64,7 +65,8 @@ def build(
         failing.callback(store.close)
         link = Link(keys.credential.pair)
         failing.callback(link.close)
-        address = config.advertised(link.bind_router(SERVICE, str(config.service_address())))
+        bound = link.bind_router(SERVICE, str(config.service_address()), setting=PORT)
+        address = config.advertised(bound)
         memory = _memory(config)
         topics = load_topics(store, topic_ids(config.num_topics), memory)
         if memory is not None:

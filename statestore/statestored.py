@@ -37,6 +37,8 @@ from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER
 DATA: Final = "data"  # the XPUB
+PORT: Final = "--state_store_port (0 takes any free ones)"
+NEXT_PORT: Final = "--state_store_port, whose next port is for data (0 takes any free ones)"
 TAKE_S: Final = 0.0005  # of a turn, for what arrived
 TURN_S: Final = 0.0005  # of a turn, for chunks: a small delta waits that long, and one chunk more
 STATUS_S: Final = 0.5  # between two pictures
@@ -296,8 +298,10 @@ def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, 
         memory.check_start(entries=0)
     link = Link(keys.credential.pair)
     try:
-        address = config.advertised(link.bind_router(REQUESTS, config.request_address))
-        data_address = config.advertised_data(link.bind_publisher(DATA, config.data_address))
+        requests = link.bind_router(REQUESTS, config.request_address, setting=PORT)
+        address = config.advertised(requests)
+        data = link.bind_publisher(DATA, config.data_address, setting=NEXT_PORT)
+        data_address = config.advertised_data(data)
     except BaseException:
         link.close()
         raise

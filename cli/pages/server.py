@@ -82,8 +82,9 @@ class Pages:
         try:
             self._socket = _listening(address)
         except OSError as exc:
+            why = str(exc.strerror or exc).partition(" (while")[0]  # which repeats the address
             raise LinkError(
-                f"web pages cannot listen on {address.host}:{address.port} ({exc}): "
+                f"web pages cannot listen on {address.host}:{address.port} ({why}): "
                 "choose another --webserver_port (0 takes any free one)"
             ) from exc
         self._port = int(self._socket.getsockname()[1])

@@ -3,6 +3,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -159,8 +160,22 @@ def test_port_in_use_is_printed_and_ends_with_one(served: Served, tmp_path: Path
     port = served.statestores.rpartition(":")[2]
     done = ended("statestored", f"--state_store_port={port}", "--webserver_port=0")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: tcp://127.0.0.1:{port}: the port is in use")
+    assert done.stderr == (
+        f"error: tcp://127.0.0.1:{port}: the port is in use; stop its owner, or pass another "
+        "--state_store_port (0 takes any free ones)\n"
+    )
     assert done.stdout == ""
+
+
+def test_port_for_data_in_use_is_said_to_follow_the_flag() -> None:
+    port = steady_port()
+    with socket.create_server(("127.0.0.1", port + 1)):
+        done = ended("statestored", f"--state_store_port={port}", "--webserver_port=0")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: tcp://127.0.0.1:{port + 1}: the port is in use; stop its owner, or pass another "
+        "--state_store_port, whose next port is for data (0 takes any free ones)\n"
+    )
 
 
 def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ def is_ipv6(address: str) -> bool:
     return "://[" in address
 
 
-def refusal(what: str, exc: zmq.ZMQError) -> LinkError:
-    """Map what ZeroMQ refused for ``what``, an address or a socket's name."""
+def refusal(what: str, exc: zmq.ZMQError, setting: str = "") -> LinkError:
+    """Map what ZeroMQ refused for ``what``, an address or a socket's name.
+
+    ``setting``: the operator's setting of the port, if it has one.
+    """
+    if setting and exc.errno == errno.EADDRINUSE:
+        return LinkError(f"{what}: the port is in use; stop its owner, or pass another {setting}")
     return LinkError(f"{what}: {_WHAT_TO_DO.get(exc.errno or 0, exc.strerror)}")

@@ -178,8 +178,10 @@ class Link:
         """Whether ``close`` was called."""
         return self._context.closed
 
-    def bind_router(self, name: str, address: str) -> str:
+    def bind_router(self, name: str, address: str, *, setting: str = "") -> str:
         """Bind a ROUTER; port 0 takes any free port.
+
+        ``setting``: which setting of the operator the port is of, for the error.
 
         Returns:
             The address as a number, with the port that was taken.
@@ -187,11 +189,11 @@ class Link:
         Raises:
             LinkError: the address is taken, not valid, or not of this machine; says what to do.
         """
-        return self._bind(name, SocketRole.ROUTER, address)
+        return self._bind(name, SocketRole.ROUTER, address, setting=setting)
 
-    def bind_publisher(self, name: str, address: str) -> str:
+    def bind_publisher(self, name: str, address: str, *, setting: str = "") -> str:
         """Bind a PUBLISHER; else as ``bind_router``. A full reader loses, the others do not."""
-        return self._bind(name, SocketRole.PUBLISHER, address)
+        return self._bind(name, SocketRole.PUBLISHER, address, setting=setting)
 
     def limit(self, name: str, prefixes_for: PrefixesFor) -> None:
         """Send readers of the PUBLISHER ``name`` other prefixes than those that they subscribe to.
@@ -401,7 +403,7 @@ class Link:
             raise UsageError(f"{name} is a {port.role.name}, not a {role.name}")
         return port
 
-    def _bind(self, name: str, role: SocketRole, address: str) -> str:
+    def _bind(self, name: str, role: SocketRole, address: str, *, setting: str) -> str:
         endpoint = for_bind(address)
         made = self._open(name, role, endpoint)
         if self._gate is None:
@@ -412,7 +414,7 @@ class Link:
             bound = made.getsockopt_string(zmq.LAST_ENDPOINT)
         except zmq.ZMQError as exc:
             made.close(linger=0)
-            raise refusal(address, exc) from exc
+            raise refusal(address, exc, setting) from exc
         bound = bound.rstrip("\0")
         self._adopt(_Port(name, role, made, bound), FAILED_HANDSHAKES)
         return bound
