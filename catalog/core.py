@@ -57,6 +57,7 @@ from .ingest.writes.locations import Locations
 from .ingest.writes.reports import Reports
 from .introspection import CatalogIntrospection
 from .metastore.port import (
+    COMPARING,
     EventRead,
     FactsRead,
     ListingFailed,
@@ -79,7 +80,7 @@ from .model.window_state import WindowState
 from .publish.backfill import Backfill
 from .publish.unloading import NEVER_UNLOAD, Unloading, UnloadSettings
 from .reconcile.held import Held
-from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation
+from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, Reconciliation
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
 from .serve.leases import Leases

@@ -20,6 +20,7 @@ TABLES_PER_CALL_MAX: Final = 100  # measured: 100 to 200 a call is where round t
 EVENTS_OF_ID_MAX: Final = 16  # that concurrent writers of Hive 2.3 gave one id
 LISTED_DATABASES_MAX: Final = 100  # in one listing of names: 0.3 s
 PARTITIONS_PER_CALL_MAX: Final = 1_000  # measured: 10,000 in 477 ms; 5,000 a call gain 6 % more
+COMPARING: Final = 0  # the number of reads that are only compared; the loader's begin at 1
 DIGEST_BYTES: Final = 16
 TRIED: Final = ("2.3", "3.1", "4.0", "4.1", "4.2")  # releases of Hive that the tests run
 SAYS_NOTHING: Final = "3.0"  # what every release before 4 says of itself

@@ -24,6 +24,7 @@ from ...topics.turn import Outbox
 from ..ingest.events.event_window import WINDOW_S
 from ..ingest.events.poller import LISTENER_SETTING
 from ..metastore.port import (
+    COMPARING,
     LISTED_DATABASES_MAX,
     PARTITIONS_PER_CALL_MAX,
     TABLES_PER_CALL_MAX,
@@ -51,7 +52,6 @@ OVER_S: Final = 600.0  # since names were missed: where one server of several re
 SUSPECTS_MAX: Final = 1_000  # all that differs is read again, of so many it is known why
 USED_MAX: Final = 1_000  # tables that readers requested last, compared first
 DATABASES_PER_READ: Final = 20  # a call each
-COMPARING: Final = 0  # the number of its reads; those of the loader begin at 1
 
 
 @dataclass(frozen=True, slots=True)

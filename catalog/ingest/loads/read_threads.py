@@ -13,6 +13,7 @@ from ....topics.backports import assert_never
 from ....topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ....topics.objects.names import TableId
 from ...metastore.port import (
+    COMPARING,
     EVENTS_OF_ID_MAX,
     LISTED_DATABASES_MAX,
     EventRead,
@@ -226,8 +227,11 @@ def _read(metastore: Metastore, order: Read) -> ReadDone | ReadFailed:
         for db, names in by_db.items():
             found = metastore.tables(db, names)
             structs.update(((db, name), struct) for name, struct in found.items())
+        compared = order.read == COMPARING
         tables = {
-            (want.db, want.table): _table(metastore, want, structs.get((want.db, want.table)))
+            (want.db, want.table): _table(
+                metastore, want, structs.get((want.db, want.table)), compared=compared
+            )
             for want in order.requests
         }
     except SourceError as exc:
@@ -244,12 +248,20 @@ def _database(metastore: Metastore, db: str) -> bytes | None:
         return None
 
 
-def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> TableRead:
+def _table(
+    metastore: Metastore, want: TableRequest, struct: bytes | None, *, compared: bool
+) -> TableRead:
+    """Read what is wanted of a table.
+
+    Its ``struct`` is decoded, so that what cannot be read is never published, unless it is only
+    ``compared``: nearly all are as they are held, byte by byte.
+    """
     if want.obj and struct is None:
         return TableRead()
-    partitioned = struct is None or bool(read_struct(struct).partition_columns)
-    if want.whole and not partitioned:
-        return TableRead(thrift=struct, names=(), whole=True)
+    if struct is not None and not compared:
+        partitioned = bool(read_struct(struct).partition_columns)  # fails if it cannot be read
+        if want.whole and not partitioned:
+            return TableRead(thrift=struct, names=(), whole=True)
     try:
         if not want.whole:
             names = want.names

@@ -114,7 +114,7 @@ class SyncRules:
             return False
         if thrift is None:
             return held
-        off = self._off_with(read_struct(thrift).parameters.get(PARAMETER), table[0])
+        off = self._off_with(_of_table(thrift), table[0])
         if off and not held:
             self._absent.put(table, None)
         return off
@@ -129,9 +129,7 @@ class SyncRules:
         """Return whether ``table`` is off, and ``thrift``, if it was read, says so, too."""
         if not self.is_off(table):
             return False
-        return thrift is None or self._off_with(
-            read_struct(thrift).parameters.get(PARAMETER), table[0]
-        )
+        return thrift is None or self._off_with(_of_table(thrift), table[0])
 
     def off_among(self, databases: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``databases`` that are off, before they are written.
@@ -155,7 +153,7 @@ class SyncRules:
 
     def _own(self, table: TableId) -> str | None:
         value = self._tables.value(table)
-        return None if value is None else read_struct(value.thrift).parameters.get(PARAMETER)
+        return None if value is None else _of_table(value.thrift)
 
     def _off_with(self, own: str | None, db: str) -> bool:
         """Return whether a table of ``db`` is off whose own parameter is ``own``."""
@@ -163,6 +161,19 @@ class SyncRules:
             struct = self._namespace.database(db)
             own = None if struct is None else _of_database(struct)
         return self._off_by_default if own is None else own.strip().lower() == "true"
+
+
+def _of_table(thrift: bytes) -> str | None:
+    """Return the parameter of a table; None: it has none, or cannot be read.
+
+    Nearly no table has it, and those are not decoded.
+    """
+    if PARAMETER.encode() not in thrift:
+        return None
+    try:
+        return read_struct(thrift).parameters.get(PARAMETER)
+    except WireError:
+        return None
 
 
 @lru_cache(maxsize=1024)

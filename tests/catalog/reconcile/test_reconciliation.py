@@ -8,11 +8,11 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.event_window import WINDOW_S
 from topicast.catalog.ingest.events.poller import Poll
-from topicast.catalog.metastore.port import ListNames, Read
+from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.metastore.port import COMPARING, ListNames, Read
 from topicast.catalog.reconcile.progress import STOPPED_S
 from topicast.catalog.reconcile.reconciliation import (
     CALLS_PER_S_DEFAULT,
-    COMPARING,
     NAMES_S,
     ROUND_S,
 )
@@ -250,3 +250,32 @@ def test_object_that_no_reader_understands_harms_no_other() -> None:
     owner_changes(core, "u")
     core.wait(ROUND + 10)
     assert table_of(core, "u").owner == "ann"
+
+
+@pytest.mark.parametrize("rule", [None, "true"], ids=["followed", "off"])
+def test_table_whose_text_becomes_unreadable_is_refused_and_harms_no_other(
+    rule: str | None,
+) -> None:
+    """Given bytes that are no UTF-8 in a table that is held, as no event has said."""
+
+    class Damaged(FakeMetastore):
+        damages = False
+
+        def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+            found = super().tables(db, names)
+            if self.damages and "t" in found:
+                found["t"] = found["t"].replace(b"tester", b"test\xff\xff")
+            return found
+
+    source = Damaged()
+    core = loaded("t", "u", source=source)
+    if rule is not None:
+        table = source.get_table("d", "t")
+        table.parameters = {PARAMETER: rule}
+        source.alter_table("d", "t", table)
+        core.wait(2 * WINDOW_S)
+    source.logs, source.damages = False, True
+    owner_changes(core, "u")
+    core.wait(ROUND + 20)
+    assert table_of(core, "u").owner == "ann"
+    assert list(core.catalog.loader.errors) == [("d", "t")]

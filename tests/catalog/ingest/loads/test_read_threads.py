@@ -13,6 +13,7 @@ from topicast.catalog.ingest.events.poller import POLL_EVENTS_MAX, Poll, Polled,
 from topicast.catalog.ingest.loads import read_threads as reading
 from topicast.catalog.ingest.loads.read_threads import Answer, ReadThreads, perform
 from topicast.catalog.metastore.port import (
+    COMPARING,
     ListingFailed,
     ListNames,
     NamesListed,
@@ -236,6 +237,19 @@ def test_table_whose_text_cannot_be_read_counts_as_refused(
     fact = perform(Broken(), Read(read=5, requests=(want("t", whole=whole),)))
     assert isinstance(fact, ReadFailed)
     assert not fact.away
+
+
+def test_table_that_is_only_compared_is_not_decoded(
+    metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(_: bytes) -> object:
+        raise AssertionError("it was decoded")
+
+    monkeypatch.setattr(reading, "read_struct", decode)
+    with pytest.raises(AssertionError, match="was decoded"):
+        perform(metastore, Read(read=COMPARING + 1, requests=(want("t"),)))
+    fact = perform(metastore, Read(read=COMPARING, requests=(want("t"),)))
+    assert isinstance(fact, ReadDone)
 
 
 # -- names
