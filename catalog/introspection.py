@@ -156,7 +156,7 @@ class CatalogIntrospection:
             names=self._listing.error,
             names_known=self._listing.names_known,
             missing=self._listing.missing,
-            source_problem=self._namespace.metastore_problem(),
+            source_problem=self._namespace.source_problem(),
             unproven=poller.unproven,
             not_understood=self._events.doubted(),
         )

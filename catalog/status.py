@@ -14,6 +14,7 @@ from ..topics.histogram import HistogramFacts
 from ..topics.memory.held_memory import MemoryFacts, memory_short
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
+from ..topics.objects.source_problem import ProblemKind, SourceProblem
 from ..topics.topic import Topic
 from ..topics.verdict import Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages.answers import (
@@ -40,7 +41,7 @@ from ..topics.wire.messages.questions import (
 from .event_status import event_facts
 from .ingest.events.event_history import EventFacts
 from .ingest.events.event_processor import EventState, ProcessorFacts
-from .ingest.events.poller import EVENTS_OFF, PAUSED, UNPROVEN
+from .ingest.events.poller import UNPROVEN
 from .reconcile.progress import ReconciliationFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
@@ -75,7 +76,7 @@ class MetastoreFacts:
         names: Why the last listing or read failed; empty when it did not.
         names_known: Whether names were ever read.
         missing: Which events are; empty if none is.
-        source_problem: Why no change of the metastore will arrive; empty when they do.
+        source_problem: Why no change of the metastore will arrive; None when they do.
         unproven: Whether it does not say that it records events, and none has come.
         not_understood: Types of events of the last hour, what they name being read again whole.
     """
@@ -85,7 +86,7 @@ class MetastoreFacts:
     names: str = ""
     names_known: bool = True
     missing: str = ""
-    source_problem: str = ""
+    source_problem: SourceProblem | None = None
     unproven: bool = False
     not_understood: tuple[str, ...] = ()
 
@@ -231,28 +232,8 @@ def _metastore(status: CatalogStatus) -> Iterator[Reason]:
             starting=not failed,
         )
         return
-    if found.source_problem == EVENTS_OFF:
-        yield Reason(
-            state=Serving.DEGRADED,
-            code="events_off",
-            what=EVENTS_OFF,
-            mend="remove the flag where changes are to be seen by themselves",
-        )
-    elif found.source_problem.startswith(PAUSED):
-        is_over = status.processor.state is not EventState.PAUSED
-        yield Reason(
-            state=Serving.DEGRADED,
-            code="events_paused",
-            what=CATCHING_UP if is_over else found.source_problem,
-            mend="wait" if is_over else "what was held before is served meanwhile",
-        )
-    elif found.source_problem:
-        yield Reason(
-            state=Serving.DEGRADED,
-            code="metastore_events",
-            what=found.source_problem,
-            mend=TRY_EVENTS,
-        )
+    if found.source_problem is not None:
+        yield _source(found.source_problem, status.processor.state)
     if found.polls:
         yield Reason(
             state=Serving.DEGRADED,
@@ -277,6 +258,28 @@ def _metastore(status: CatalogStatus) -> Iterator[Reason]:
             "was read again whole",
             mend="topicast doctor says whether the metastore's release was tried",
         )
+
+
+def _source(problem: SourceProblem, state: EventState) -> Reason:
+    """Return why no change of the metastore arrives."""
+    if problem.kind is ProblemKind.OFF:
+        return Reason(
+            state=Serving.DEGRADED,
+            code="events_off",
+            what=problem.text,
+            mend="remove the flag where changes are to be seen by themselves",
+        )
+    if problem.kind is ProblemKind.PAUSED:
+        is_over = state is not EventState.PAUSED
+        return Reason(
+            state=Serving.DEGRADED,
+            code="events_paused",
+            what=CATCHING_UP if is_over else problem.text,
+            mend="wait" if is_over else "what was held before is served meanwhile",
+        )
+    return Reason(
+        state=Serving.DEGRADED, code="metastore_events", what=problem.text, mend=TRY_EVENTS
+    )
 
 
 def _lag(status: CatalogStatus) -> Iterator[Reason]:

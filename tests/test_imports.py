@@ -63,8 +63,8 @@ ONE_WAY = {
     ),
     "topics/memory": ("memory_limit", "limited_topic", "held_memory"),
     "topics/objects": (
-        *("names", "changes", "metastore_facts", "encoding", "spark_schema", "rules", "drivers"),
-        *("tables", "properties", "filters", "selector"),
+        *("names", "changes", "metastore_facts", "source_problem", "encoding", "spark_schema"),
+        *("rules", "drivers", "tables", "properties", "filters", "selector"),
     ),
     "topics/objects/encoding": ("thrift", "edits", "templates", "values"),
     "topics/streams": ("bulk", "follower", "replica_set"),

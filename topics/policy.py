@@ -15,6 +15,7 @@ from zlib import crc32
 from .errors import ConfigError
 from .objects.encoding.values import encode_problem
 from .objects.names import group_of, problem_key, rules_key
+from .objects.source_problem import ProblemKind, SourceProblem
 from .topic import NAMESPACE, Entry
 
 TEXT_MAX: Final = 1024  # characters of the patterns of one key
@@ -89,6 +90,6 @@ def _without_reason(entry: Entry) -> Entry:
 
 
 _PROBLEM_KEY: Final = problem_key()
-_PROBLEM_VALUE: Final = encode_problem(PROBLEM)
+_PROBLEM_VALUE: Final = encode_problem(SourceProblem(ProblemKind.WITHHELD, PROBLEM))
 _COMMON: Final = frozenset({_PROBLEM_KEY, rules_key()})  # what is of no database
 _OF_DATABASES: Final = (b"d", b"n")

@@ -6,8 +6,9 @@ differs ──▶ read again ──▶ suspected ──no event has told of it�
 from collections.abc import Callable, Sequence
 
 from ...topics.objects.names import TableId
+from ...topics.objects.source_problem import ProblemKind, SourceProblem
 from ...topics.turn import Outbox
-from ..ingest.events.poller import FOLLOWED_LATER, PAUSED, Poller
+from ..ingest.events.poller import Poller
 from ..ingest.loads.loader import Loader
 from ..metastore.port import DirtyDatabase, DirtyPartitions, DirtyTable
 from ..model.namespace import Namespace
@@ -44,8 +45,8 @@ class Differences:
         self._seen_seq: int | None = None  # arrival number of what was seen without an event
 
     @property
-    def source_problem(self) -> str:
-        """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
+    def source_problem(self) -> SourceProblem | None:
+        """Why not every change of the metastore arrives; None when, as far as is known, all do."""
         return self._poller.source_problem or self._reconciliation.missed
 
     def step(self) -> None:
@@ -62,19 +63,21 @@ class Differences:
 
     def note_source_problem(self) -> None:
         """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
-        problem, noted = self.source_problem, self._namespace.metastore_problem()
-        if noted.startswith(PAUSED) and not problem and not self._poller.caught_up:
-            return
-        if not noted or noted.startswith(FOLLOWED_LATER):
-            self._namespace.set_metastore_problem(problem)
-        elif problem:
+        problem, noted = self.source_problem, self._namespace.source_problem()
+        if noted is None:
+            self._namespace.set_source_problem(problem)
+        elif noted.is_followed_later:
+            was_paused = noted.kind is ProblemKind.PAUSED
+            if problem is not None or not was_paused or self._poller.caught_up:
+                self._namespace.set_source_problem(problem)
+        elif problem is not None:
             self._seen_seq = None
-            if not problem.startswith(FOLLOWED_LATER):
-                self._namespace.set_metastore_problem(problem)
+            if not problem.is_followed_later:
+                self._namespace.set_source_problem(problem)
         elif self._seen_seq is None:
             self._seen_seq = self._listing.read_unseen()
         elif self._unpublished() > self._seen_seq:
-            self._namespace.set_metastore_problem("")
+            self._namespace.set_source_problem(None)
 
     @property
     def may_compare(self) -> bool:
@@ -119,14 +122,15 @@ class Differences:
         if not self._poller.enabled or self._poller.source_problem:
             self._reconciliation.forget(unpublished=self._unpublished())
             return
-        missed = self._reconciliation.missed
+        before = self._reconciliation.missed
         drift = self._reconciliation.judge(
             unpublished=self._unpublished(),
             polled_at=self._poller.polled_at,
             connection=self._poller.polled_on,
         )
-        if self._reconciliation.missed != missed:
-            self._turn.add(Noted(text=self._reconciliation.missed, trouble=True))
+        missed = self._reconciliation.missed
+        if missed is not None and missed != before:
+            self._turn.add(Noted(text=missed.text, trouble=True))
         elif drift:
             others = f" and {len(drift) - 1} others" if len(drift) > 1 else ""
             text = f"{drift[0]}{others} changed without an event, and was read again"

@@ -37,6 +37,7 @@ from ...topics.objects.names import (
     rules_key,
 )
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
+from ...topics.objects.source_problem import SourceProblem
 from ...topics.topic import NAMESPACE, entry_of, prefix_tombstone, tombstone
 from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS
 from .decoded import database_of, names_of
@@ -111,15 +112,17 @@ class Namespace:
             value = encode_rules(rules) if rules else None
             self._put(rules_key(), value, source=SOURCE_ORDERS)
 
-    def metastore_problem(self) -> str:
-        """Return why changes of the metastore do not arrive; empty if they do."""
+    def source_problem(self) -> SourceProblem | None:
+        """Return why changes of the metastore do not arrive; None if they do."""
         entry = self._topic.get(problem_key())
-        return decode_problem(entry.value) if entry is not None and entry.value is not None else ""
+        if entry is None or entry.value is None:
+            return None
+        return decode_problem(entry.value)
 
-    def set_metastore_problem(self, problem: str) -> None:
-        """Say to every reader why changes of the metastore do not arrive; empty: they do."""
-        if problem != self.metastore_problem():
-            value = encode_problem(problem) if problem else None
+    def set_source_problem(self, problem: SourceProblem | None) -> None:
+        """Say to every reader why changes of the metastore do not arrive; None: they do."""
+        if problem != self.source_problem():
+            value = encode_problem(problem) if problem is not None else None
             self._put(problem_key(), value, source=SOURCE_LOAD)
 
     def pause(self) -> Pause:

@@ -20,6 +20,7 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, table_name
+from ...topics.objects.source_problem import ProblemKind, SourceProblem
 from ...topics.turn import Outbox
 from ..ingest.events.event_window import WINDOW_S
 from ..ingest.events.poller import LISTENER_SETTING
@@ -91,7 +92,7 @@ class Reconciliation:
         self._pause_s = 1 / calls_per_s if calls_per_s else None
         self.counts = ReconciliationCounts()
         self.progress = Progress(turn)
-        self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
+        self.missed: SourceProblem | None = None  # None: as far as is known, all changes arrive
         self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.names_rounds = 0  # times that every name was compared
         self._names_begun = 0
@@ -257,7 +258,7 @@ class Reconciliation:
     def on_events(self, *, connection: int) -> None:
         """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
         if self._turn.now >= self._over_at or connection != self._connection:
-            self.missed = ""
+            self.missed = None
 
     def forget(self, *, unpublished: int) -> None:
         """Suspect no longer what was published: no events come that could explain it."""
@@ -289,7 +290,7 @@ class Reconciliation:
         appeared = [name for name in drift if isinstance(judged[name].before, bool)]
         if appeared:
             self._over_at = self._turn.now + OVER_S
-            if not self.missed:
+            if self.missed is None:
                 self._connection = connection
                 self.missed = _missed(appeared[0], there=not judged[appeared[0]].before)
         return tuple(_said(name, judged[name].what) for name in drift)
@@ -371,13 +372,14 @@ def _request(
     return TableRequest(db=table[0], table=table[1], obj=obj, whole=whole, names=names)
 
 
-def _missed(name: Name, *, there: bool) -> str:
+def _missed(name: Name, *, there: bool) -> SourceProblem:
     """Say of a server that does not record every change which name has shown it."""
     verb = "is there" if there else "is gone"
-    return (
+    text = (
         f"{text_of(name)} {verb}, and no event reported it: the metastore, or one of its servers, "
         f"does not record every change: {LISTENER_SETTING}; then everything is read again"
     )
+    return SourceProblem(ProblemKind.UNREPORTED, text)
 
 
 def _said(name: Name, what: str) -> str:

@@ -15,6 +15,7 @@ from ...topics.histogram import HistogramFacts
 from ...topics.keys.clients import Client, ClientRole
 from ...topics.newest import Newest
 from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_name, table_name
+from ...topics.objects.source_problem import SourceProblem
 from ...topics.policy import Policy
 from ...topics.streams.bulk import SendTo
 from ...topics.turn import Outbox
@@ -290,8 +291,8 @@ class Dispatcher:
         self._pull_server.on_unreadable(table, error)
 
     @property
-    def _source_problem(self) -> str:
-        """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
+    def _source_problem(self) -> SourceProblem | None:
+        """Why not every change of the metastore arrives; None when, as far as is known, all do."""
         return self._poller.source_problem or self._reconciliation.missed
 
     def send(self, *, unpublished: Callable[[Scope], int]) -> None:
@@ -313,11 +314,11 @@ class Dispatcher:
 
     def _end_syncs(self, unpublished: Callable[[Scope], int]) -> None:
         """Answer or refuse the syncs that need not wait any longer."""
-        if self._source_problem:
+        if (problem := self._source_problem) is not None:
             for early in self._early_syncs.take_all():
-                self._refuse_without_source(early.peer, early.request)
+                self._refuse_without_source(early.peer, early.request, problem)
             for sync in self._syncs.take_all():
-                self._refuse_without_source(sync.peer, sync.request)
+                self._refuse_without_source(sync.peer, sync.request, problem)
         for number in self._early_syncs.awaited():
             if number <= self._reconciliation.names_rounds or not self._poller.unproven:
                 for early in self._early_syncs.take(number):
@@ -356,8 +357,8 @@ class Dispatcher:
         waiting = self._syncs.get(peer, sync.request)
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])
-        if self._source_problem:
-            self._refuse_without_source(peer, sync.request)
+        if (problem := self._source_problem) is not None:
+            self._refuse_without_source(peer, sync.request, problem)
         elif waiting is not None:
             why = self._lagging(*waiting.key)
             self._replies.refuse(peer, sync.request, Refusal.LAGGING, why=why)
@@ -413,8 +414,8 @@ class Dispatcher:
     def _refuse_busy(self, peer: bytes, request: int) -> None:
         self._replies.refuse(peer, request, Refusal.BUSY, why="too many syncs wait")
 
-    def _refuse_without_source(self, peer: bytes, request: int) -> None:
-        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._source_problem)
+    def _refuse_without_source(self, peer: bytes, request: int, problem: SourceProblem) -> None:
+        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=problem.text)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
         held = dict(compare.versions)

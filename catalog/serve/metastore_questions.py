@@ -112,7 +112,7 @@ class MetastoreQuestions:
         """Return why a question cannot be answered, and the object; None: it can."""
         db = question.db
         if not self._poller.reads:
-            return Refusal.SOURCE, self._poller.source_problem, ""
+            return Refusal.SOURCE, self._poller.paused, ""
         if isinstance(question, ReadStatistics):
             wanted = len(question.columns) * max(1, len(question.partitions))
             if not 0 < wanted <= STATISTICS_MAX:

@@ -44,6 +44,7 @@ from ...topics.objects.names import (
 )
 from ...topics.objects.rules import Rule, decode_rules
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
+from ...topics.objects.source_problem import SourceProblem
 from ...topics.objects.tables import Database, read_database
 from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
@@ -146,7 +147,9 @@ class View:
         self._heads: deque[ref[TableSnapshot]] = deque()  # weak; in the order of decoding
         self._hits: dict[int, int] = {}  # by topic, of discarded views
         self._rules: _SharedEntry[tuple[Rule, ...]] = _SharedEntry(rules_key(), decode_rules, ())
-        self._problem: _SharedEntry[str] = _SharedEntry(problem_key(), decode_problem, "")
+        self._problem: _SharedEntry[SourceProblem | None] = _SharedEntry(
+            problem_key(), decode_problem, None
+        )
 
     # For the background thread
 
@@ -389,7 +392,8 @@ class View:
 
     def metastore_problem(self) -> str:
         """Return why changes of the metastore do not arrive, as last known; empty: they do."""
-        return self._problem.read(self.topics[NAMESPACE])
+        problem = self._problem.read(self.topics[NAMESPACE])
+        return "" if problem is None else problem.text
 
     def _views(self) -> Iterator[tuple[int, TopicView]]:
         for topic, held in self.topics.items():

@@ -28,7 +28,8 @@ CALLS = 1000
 
 
 def problem_of(core: Alone) -> str:
-    return core.catalog.namespace.metastore_problem()
+    problem = core.catalog.namespace.source_problem()
+    return "" if problem is None else problem.text
 
 
 def test_sync_without_a_listener_is_refused_with_the_setting_that_is_missing(core: Alone) -> None:

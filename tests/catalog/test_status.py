@@ -23,6 +23,7 @@ from topicast.catalog.status import (
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.errors import StoreFull
 from topicast.topics.objects.rules import Rule
+from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.verdict import HANDSHAKES_S, Serving
@@ -123,6 +124,7 @@ def test_some_tables_are_named_with_their_reasons_and_the_others_counted() -> No
     assert first_of({}) == ""
 
 
+UNRECORDED = SourceProblem(ProblemKind.UNRECORDED, NO_LISTENER)
 LOST = "events 3 to 5 are missing"
 NAMES = "reading names from the metastore"
 SILENT = "the metastore does not answer"
@@ -141,9 +143,9 @@ ALL_AGAIN = f"{LOST}, everything is read again"
         ({"polls": "p", "missing": LOST}, [(DEGRADED, f"{SILENT}: p", AGAIN)]),
         ({"missing": LOST}, [(DEGRADED, ALL_AGAIN, "wait")]),
         ({"missing": LOST, "names": "n"}, [(DEGRADED, f"{ALL_AGAIN}: n", AGAIN)]),
-        ({"source_problem": NO_LISTENER}, [(DEGRADED, NO_LISTENER, TRY_EVENTS)]),
+        ({"source_problem": UNRECORDED}, [(DEGRADED, NO_LISTENER, TRY_EVENTS)]),
         (
-            {"source_problem": NO_LISTENER, "polls": "p", "unproven": True},
+            {"source_problem": UNRECORDED, "polls": "p", "unproven": True},
             [(DEGRADED, NO_LISTENER, TRY_EVENTS), (DEGRADED, f"{SILENT}: p", AGAIN)],
         ),
         ({"unproven": True}, [(DEGRADED, UNPROVEN, TRY_EVENTS)]),
@@ -166,7 +168,7 @@ def test_what_is_wrong_with_the_metastore_is_said_with_what_to_do(
         (BEHIND_S, {}, ["behind"]),
         (BEHIND_S, {"polls": "p"}, ["metastore_silent"]),
         (BEHIND_S, {"missing": LOST}, ["events_missing"]),
-        (BEHIND_S, {"source_problem": NO_LISTENER}, ["metastore_events"]),
+        (BEHIND_S, {"source_problem": UNRECORDED}, ["metastore_events"]),
     ],
 )
 def test_changes_that_wait_for_long_are_said_unless_their_cause_is(

@@ -22,8 +22,8 @@ from prometheus_client import generate_latest
 
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.ingest.events.event_history import EventBatch
-from topicast.catalog.ingest.events.event_processor import EventState, ProcessorFacts
-from topicast.catalog.ingest.events.poller import EVENTS_OFF, NO_LISTENER, PAUSED
+from topicast.catalog.ingest.events.event_processor import PAUSED, EventState, ProcessorFacts
+from topicast.catalog.ingest.events.poller import EVENTS_OFF, NO_LISTENER
 from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import CatalogStatus, MetastoreFacts
 from topicast.catalog.status import facts as facts_of_catalogd
@@ -60,6 +60,7 @@ from topicast.topics.link import Link
 from topicast.topics.liveness import LIVE, LOST
 from topicast.topics.memory.held_memory import MemoryFacts
 from topicast.topics.objects.rules import OFF, Rule
+from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
 from topicast.topics.verdict import Verdict
@@ -405,7 +406,11 @@ MOVED: Final = StoreMoved(
 )
 TIMES: Final = (0.02, 0.03, 11.5)
 UNANSWERED: Final = f"no metastore reached: {METASTORE} (Connection refused)"
-PAUSE: Final = f"{PAUSED}ops (ann@c) since 2026-11-27 02:10:00 UTC: topicast events start ends it"
+UNRECORDED: Final = SourceProblem(ProblemKind.UNRECORDED, NO_LISTENER)
+UNPOLLED: Final = SourceProblem(ProblemKind.OFF, EVENTS_OFF)
+PAUSE: Final = SourceProblem(
+    ProblemKind.PAUSED, PAUSED.format(who="ops (ann@c)", since="2026-11-27 02:10:00")
+)
 PAUSED_NOW: Final = ProcessorFacts(state=EventState.PAUSED, because="by ops (ann@c)", since_us=1)
 HANGS: Final = verdict_of_loop(Verdict(), silent_s=14.0)
 UNNAMED: Final = hub(num_topics=0, publisher="", unannounced="catalogd@c", drivers=())
@@ -446,8 +451,8 @@ CASES: Final = (
         ("metastore_names",),
         lambda: [*status(UNNAMED, metastore(names=UNANSWERED, names_known=False))],
     ),
-    Case(("metastore_events",), lambda: [*status(None, metastore(source_problem=NO_LISTENER))]),
-    Case(("events_off",), lambda: [*status(None, metastore(source_problem=EVENTS_OFF))]),
+    Case(("metastore_events",), lambda: [*status(None, metastore(source_problem=UNRECORDED))]),
+    Case(("events_off",), lambda: [*status(None, metastore(source_problem=UNPOLLED))]),
     Case(
         ("events_paused",),
         lambda: [*status(None, replace(metastore(source_problem=PAUSE), processor=PAUSED_NOW))],

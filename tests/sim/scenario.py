@@ -179,7 +179,8 @@ class Script:
         """Say why changes of the metastore do not arrive."""
         catalog = self.world.catalogd.catalog
         assert catalog is not None
-        self._say(f"problem: {catalog.namespace.metastore_problem().partition(':')[0]}")
+        problem = catalog.namespace.source_problem()
+        self._say(f"problem: {'' if problem is None else problem.text.partition(':')[0]}")
 
     def passed(self, _who: str) -> None:
         """Say how many events catalogd has passed, and the newest whose effect is published."""

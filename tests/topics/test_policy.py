@@ -14,6 +14,7 @@ from topicast.topics.objects.names import (
     rules_key,
     table_key,
 )
+from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.policy import PROBLEM, Policy, parse_policy
 from topicast.topics.topic import (
     NAMESPACE,
@@ -88,9 +89,11 @@ def test_database_called_as_a_kind_of_name_is_cut_in_a_table_topic() -> None:
 
 
 def test_reason_why_changes_do_not_arrive_is_replaced_for_it_may_name_tables() -> None:
-    problem = value(problem_key(), encode_problem("table hidden.t cannot be read"))
+    problem = value(
+        problem_key(), encode_problem(SourceProblem(ProblemKind.UNREPORTED, "hidden.t is gone"))
+    )
     (cut,) = OWN.cut(NAMESPACE, [problem])
-    assert decode_problem(value_of(cut)) == PROBLEM
+    assert decode_problem(value_of(cut)) == SourceProblem(ProblemKind.WITHHELD, PROBLEM)
     assert (cut.key, cut.version, cut.size) == (problem.key, problem.version, len(value_of(cut)))
     assert OWN.cut(NAMESPACE, [stub(problem)])[0].kind == STUB
 

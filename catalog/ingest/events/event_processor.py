@@ -19,11 +19,12 @@ from ....topics.errors import UsageError
 from ....topics.objects.encoding.values import Pause
 from ....topics.turn import Clock
 from ...model.namespace import Namespace
-from .poller import PAUSED, Poller, StartAt
+from .poller import EVENTS_OFF, Poller, StartAt
 
 DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left
 ERROR_S: Final = 10.0  # without an answer; by then it is not a hiccup
 ID_MAX: Final = (1 << 63) - 1
+PAUSED: Final = "events are paused by {who} since {since} UTC: topicast events start ends it"
 NAME_CHARS_MAX: Final = 200  # of who has paused: a text for every reader
 
 
@@ -77,7 +78,7 @@ class EventProcessor:
         self._ends_at = 0.0  # in a pause: until then what was read is published
         self._namespace = namespace
         self._state = EventState.ACTIVE if poller.enabled else EventState.DISABLED
-        self._because = "" if poller.enabled else poller.source_problem
+        self._because = "" if poller.enabled else EVENTS_OFF
         self._since_us = 0
         self._pause_again()
 
@@ -137,7 +138,8 @@ class EventProcessor:
             return
         silent_s = self._poller.silent_s() or 0.0
         silence = self._poller.problem() if silent_s >= ERROR_S else ""
-        problem = self._poller.source_problem or silence
+        found = self._poller.source_problem
+        problem = silence if found is None else found.text
         if bool(problem) is (self._state is EventState.ACTIVE):
             self._become(EventState.ERROR if problem else EventState.ACTIVE, problem)
         self._because = problem
@@ -149,9 +151,7 @@ class EventProcessor:
 
     def _demand_polls(self) -> None:
         if not self._poller.enabled:
-            raise UsageError(
-                f"{self._poller.source_problem}; remove the flag, and restart catalogd"
-            )
+            raise UsageError(f"{EVENTS_OFF}; remove the flag, and restart catalogd")
 
     def _pause_again(self) -> None:
         who, since_us, start_at = self._namespace.pause()
@@ -161,7 +161,7 @@ class EventProcessor:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(since_us // 1_000_000))
             self._become(EventState.PAUSED, f"by {who}")
             self._since_us = since_us
-            self._poller.pause(f"{PAUSED}{who} since {since} UTC: topicast events start ends it")
+            self._poller.pause(PAUSED.format(who=who, since=since))
 
     def _become(self, state: EventState, because: str) -> None:
         assert state in (self._state, *NEXT[self._state]), f"{self._state} to {state}"

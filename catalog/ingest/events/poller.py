@@ -21,6 +21,7 @@ from math import inf
 from typing import Final
 
 from ....topics.errors import UsageError
+from ....topics.objects.source_problem import ProblemKind, SourceProblem
 from ....topics.turn import Outbox
 from ...metastore.port import RawEvent
 from ...model.window_state import WindowState
@@ -69,9 +70,6 @@ UNPROVEN: Final = (
     "connected: until one comes, what is held is compared with it, and a sync compares all names"
 )
 REFUSED: Final = "the metastore refuses to tell its events: "
-PAUSED: Final = "events are paused by "
-FOLLOWED_LATER: Final = (REFUSED, PAUSED)
-"""How a text of ``Poller.source_problem`` begins where what changes meanwhile becomes events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,11 +207,15 @@ class Poller:
         return self.enabled and not self.paused
 
     @property
-    def source_problem(self) -> str:
-        """Why no change of the metastore will ever arrive; empty when changes arrive."""
+    def source_problem(self) -> SourceProblem | None:
+        """Why no change of the metastore will ever arrive; None when changes arrive."""
         if not self.enabled:
-            return EVENTS_OFF
-        return (self.paused or self._refusal) if self._recorded else NO_LISTENER
+            return SourceProblem(ProblemKind.OFF, EVENTS_OFF)
+        if not self._recorded:
+            return SourceProblem(ProblemKind.UNRECORDED, NO_LISTENER)
+        if self.paused:
+            return SourceProblem(ProblemKind.PAUSED, self.paused)
+        return SourceProblem(ProblemKind.REFUSED, self._refusal) if self._refusal else None
 
     @property
     def reads(self) -> bool:
@@ -400,9 +402,9 @@ class Poller:
         """
         window = self.window
         if window is None or not self.enabled:
-            raise UsageError(
-                f"event {id_} cannot be skipped: {self.source_problem or 'none is read yet'}"
-            )
+            found = self.source_problem
+            why = "none is read yet" if found is None else found.text
+            raise UsageError(f"event {id_} cannot be skipped: {why}")
         if id_ <= window.stable_id:
             raise UsageError(f"event {id_} was read before: the next is {window.stable_id + 1}")
         if id_ > self.newest:

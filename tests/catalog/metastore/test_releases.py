@@ -11,7 +11,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from thrift.Thrift import TMessageType, TType
 
 from topicast.catalog.ingest.events.event_window import WINDOW_S
-from topicast.catalog.ingest.events.poller import LISTENER_SETTING, REFUSED, REFUSED_S
+from topicast.catalog.ingest.events.poller import LISTENER_SETTING, REFUSED_S
 from topicast.catalog.metastore.addresses import Addresses
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sasl import Plain
@@ -20,6 +20,7 @@ from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import Place, make_table, thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore, home
 from topicast.topics.errors import SourceError
+from topicast.topics.objects.source_problem import ProblemKind
 from topicast.topics.wire.messages.catalog import Sync, Synced
 from topicast.topics.wire.messages.connection import Refused
 
@@ -74,10 +75,11 @@ def test_refused_events_are_reported_with_the_setting_that_refuses_them(tmp_path
     ):
         core.wait(REFUSED_S + 10)
         problem = core.catalog.poller.source_problem
-        assert problem.startswith(REFUSED)
-        assert "hive.metastore.event.db.notification.api.auth=false" in problem
+        assert problem is not None
+        assert problem.kind is ProblemKind.REFUSED
+        assert "hive.metastore.event.db.notification.api.auth=false" in problem.text
         answer = core.answer_to(Sync(request=9), Refused, turns=4)
-        assert (answer.code, answer.message) == ("NO_EVENTS", problem)
+        assert (answer.code, answer.message) == ("NO_EVENTS", problem.text)
         assert "api.auth=false" in core.reasons["metastore_names"], "none was ever read"
 
 

@@ -22,6 +22,7 @@ from topicast.topics.objects.encoding.values import (
 from topicast.topics.objects.names import block_key, names_key, problem_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
 from topicast.topics.objects.selector import TABLE_ONLY
+from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.topic import (
     NAMESPACE,
     PREFIX,
@@ -162,7 +163,7 @@ def test_problem_of_the_metastore_is_reported_as_last_known_and_is_not_a_name(
     """P-PROBLEM-1, P-PROBLEM-3."""
     view = made.view
     assert view.metastore_problem() == ""
-    value = encode_problem("no listener")
+    value = encode_problem(SourceProblem(ProblemKind.UNRECORDED, "no listener"))
     problem = Entry(problem_key(), 100, 100, 100, len(value), value)
     put(view, NAMESPACE, [problem])
     assert view.metastore_problem() == "no listener"

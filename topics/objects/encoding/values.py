@@ -6,7 +6,7 @@
     database    pack([Thrift struct])
     names       pack([names, [types], incarnations, versions])     a block of tables' names
     partitions  pack([names, ages, numbers, groups])               a block of a table's partitions
-    problem     pack([text])                                       why changes do not arrive
+    problem     pack([kind, text])                                     why changes do not arrive
 
 A table's incarnation is the version of the namespace topic at which its name appeared. Content is
 answered only where it is the same in the block of names and in the table's value.
@@ -32,6 +32,7 @@ import zstandard
 
 from ...errors import UsageError, WireError
 from ..names import check_partition_name
+from ..source_problem import ProblemKind, SourceProblem
 from .edits import Edited, Leaves, edit
 from .templates import RAW, TEMPLATES_MAX, Column, Pieces, SlotValue, SlotValues, Templates
 
@@ -50,6 +51,7 @@ NAMES_MAX: Final = 64  # of a block of names: about 1 KB
 DOCUMENT_BYTES_MAX: Final = 104 << 20
 ITEMS_MAX: Final = 1100  # of any list: a block's columns (templates.SLOTS_MAX) are the longest
 
+_KINDS: Final = frozenset(map(int, ProblemKind))
 _PLAIN: Final = b"\x00"
 _ZSTD: Final = b"\x01"
 _LEVEL: Final = 1  # at 1 KB, level 3 costs the same time and saves nothing
@@ -138,20 +140,20 @@ def decode_pause(value: bytes) -> Pause:
             raise WireError("value is not that of a pause")
 
 
-def encode_problem(problem: str) -> bytes:
+def encode_problem(problem: SourceProblem) -> bytes:
     """Return the value that says why changes of the metastore do not arrive."""
-    return pack([problem[:PROBLEM_CHARS_MAX]])
+    return pack([int(problem.kind), problem.text[:PROBLEM_CHARS_MAX]])
 
 
-def decode_problem(value: bytes) -> str:
+def decode_problem(value: bytes) -> SourceProblem:
     """Read what ``encode_problem`` wrote.
 
     Raises:
         WireError: ``value`` holds something else.
     """
     match unpack(value):
-        case [str(problem)] if len(problem) <= PROBLEM_CHARS_MAX:
-            return problem
+        case [int(kind), str(text)] if kind in _KINDS and len(text) <= PROBLEM_CHARS_MAX:
+            return SourceProblem(ProblemKind(kind), text)
     raise WireError("value is not that of a problem")
 
 

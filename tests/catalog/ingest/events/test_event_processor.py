@@ -30,7 +30,8 @@ def polls(core: Alone) -> int:
 
 
 def problem(core: Alone) -> str:
-    return core.catalog.namespace.metastore_problem()
+    problem = core.catalog.namespace.source_problem()
+    return "" if problem is None else problem.text
 
 
 def test_nothing_is_polled_in_a_pause_and_all_of_it_afterwards() -> None:

@@ -27,6 +27,7 @@ from topicast.catalog.ingest.loads.needs import NEVER
 from topicast.catalog.model.window_state import KnownEvent, WindowState
 from topicast.tests.cluster.fake_metastore import raw_event
 from topicast.topics.errors import UsageError
+from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.turn import Turn
 
 INTERVAL_S = 0.5
@@ -497,7 +498,7 @@ def test_event_that_fails_by_itself_is_passed_and_those_behind_it_are_read(world
     assert (passed.gap, passed.events, passed.passed) == ((11, 11), (), "bad")
     assert world.poller.window is not None
     assert (world.poller.window.last_id, world.poller.problem()) == (14, "")
-    assert world.poller.source_problem == ""
+    assert world.poller.source_problem is None
     world.poller.mark_published(passed.seq)
     assert world.poller.watermark == 10, "until what it may have changed is read"
     world.poller.mark_published(NEVER)
@@ -510,7 +511,7 @@ def test_nothing_is_passed_while_no_event_is_sent_at_all(world: World, newest: i
     assert polls_in_vain(world, newest=newest) == []
     assert world.poller.window is not None
     assert world.poller.window.last_id == 10
-    assert world.poller.source_problem == f"{REFUSED}bad"
+    assert world.poller.source_problem == SourceProblem(ProblemKind.REFUSED, f"{REFUSED}bad")
     assert world.poller.lag_events == (0 if newest is None else 4)
 
 

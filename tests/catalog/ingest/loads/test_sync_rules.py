@@ -232,13 +232,13 @@ def test_a_comparison_with_the_metastore_leaves_what_is_off_as_it_is() -> None:
     assert core.catalog.reconciliation.counts.differing == 0, "nothing is even read again"
     assert core.catalog.reconciliation.counts.rounds > 0
     assert core.catalog.reconciliation.counts.drift == 0
-    assert not core.catalog.differences.source_problem
+    assert core.catalog.differences.source_problem is None
     core.restart()
     core.wait(150)
     assert (core.tables(), core.partitions(), core.catalog.differences.source_problem) == (
         ["t"],
         ["ds=1"],
-        "",
+        None,
     )
 
 

@@ -42,6 +42,7 @@ from topicast.topics.objects.encoding.values import (
     unpack,
 )
 from topicast.topics.objects.names import partition_name, partition_values
+from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 
 TABLE = TableValue(incarnation=9, partitions=values.COMPLETE, thrift=table(), templates=(b"a",))
 BARE = TableValue(incarnation=0, partitions=values.ABSENT, thrift=b"")
@@ -451,16 +452,18 @@ def test_edit_with_a_struct_that_is_none_is_refused():
         Partitions().edit({DAYS[0]: b"\x0c"})
 
 
-@given(st.text())
-def test_problem_comes_back_as_long_as_a_delta_holds(problem):
+@given(st.sampled_from(ProblemKind), st.text())
+def test_problem_comes_back_as_long_as_a_delta_holds(kind, text):
     """P-PROBLEM-3."""
-    assert decode_problem(encode_problem(problem)) == problem[:PROBLEM_CHARS_MAX]
+    problem = SourceProblem(kind, text[:PROBLEM_CHARS_MAX])
+    assert decode_problem(encode_problem(SourceProblem(kind, text))) == problem
     longest = "x" * PROBLEM_CHARS_MAX
-    assert decode_problem(encode_problem(longest + "y")) == longest
+    assert decode_problem(encode_problem(SourceProblem(kind, longest + "y"))).text == longest
 
 
 @pytest.mark.parametrize(
-    "document", [None, "text", [], [1], ["a", "b"], ["x" * (PROBLEM_CHARS_MAX + 1)]]
+    "document",
+    [None, "a", [], [1], ["a"], ["a", "b"], [0, "a"], [1, 2], [1, "x" * (PROBLEM_CHARS_MAX + 1)]],
 )
 def test_value_that_is_no_problem_is_refused(document):
     """P-PROBLEM-3."""
