@@ -138,7 +138,8 @@ class Driver:
         """Return once all that the metastore had committed before the call is refreshed here.
 
         ``timeout_s``: what the caller was ready to wait; ``until``: the end of that, monotonic.
-        ``scope``: of one table or database alone; changes of others are not waited for.
+        ``scope``: of one table or database alone; changes of others are not waited for, but while
+        the driver is connecting: it goes live for all tables at once.
 
         Raises:
             NotReady: not until then, or the driver is not attached.
@@ -155,7 +156,8 @@ class Driver:
         worker = parts.worker
         if not worker.connected.wait(left_s()) or worker.subscriber is None:
             why = self._condition()[1]
-            text = f"no contact with {parts.settings.statestores} within {timeout_s} s"
+            hubs = parts.settings.statestores
+            text = f"the driver has not attached by {hubs} within {timeout_s} s"
             raise NotReady(f"{text}: {why}" if why else text)
         write = parts.planning.newest_write()
         worker.subscriber.sync(left_s(), scope=scope)

@@ -111,7 +111,8 @@ class Handle:
         """Return once all that the metastore had committed before the call is refreshed here.
 
         ``scope``: only what it had committed of this table (``db.table``), or of this database and
-        its tables (``db``).
+        its tables (``db``). A driver that is still connecting waits for everything even so: it goes
+        live for all tables at once, as Spark may have cached any of them before.
 
         Raises:
             UsageError: ``timeout_s`` is not a number of seconds, or more than a day; or ``scope``

@@ -36,6 +36,10 @@ from .refresher import Invalidation, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 SYNC_S: Final = 20.0  # for all that is followed to be current at the start
+FIRST_SYNC: Final = (
+    "the driver waits until catalogd has published all that the metastore had committed, of every "
+    "table, as Spark may have any of them cached"
+)
 FOLLOW_S: Final = 1.0  # for one more topic to be followed; then it begins without the others
 FOLLOW_TURN_S: Final = 0.01  # between two looks at whether it is, doubled up to
 FOLLOW_TURN_S_MAX: Final = 0.2
@@ -253,8 +257,11 @@ class Worker:
     def _await_topics(self, subscriber: Subscriber) -> None:
         """Wait until each topic is followed and current, or no more of them come.
 
-        Where no change of the metastore arrives, what other drivers report still does.
+        Where no change of the metastore arrives, what other drivers report still does. Everything
+        is synced, for Spark may have cached any table before, as of an unknown time.
         """
+        if not self._condition[1]:  # else it says of what the last try has failed
+            self._become(CONNECTING, FIRST_SYNC)
         pause_s, left, at = FOLLOW_TURN_S, -1, 0.0
         while not self._stopping.is_set():
             with suppress(SourceError):  # which ``metastore_problem`` of the status says

@@ -21,6 +21,7 @@ from topicast.subscriber.spark.refresh.refresher import (
     Refresher,
 )
 from topicast.subscriber.spark.refresh.worker import (
+    FIRST_SYNC,
     Health,
     Times,
     Worker,
@@ -470,6 +471,31 @@ def test_budget_that_holds_some_topics_follows_those_of_what_is_cached_first(
 def followed(subscriber: Subscriber) -> set[int]:
     one = subscriber.unfollowed()
     return set(range(one.num_topics)) - one.topics
+
+
+class Loading(Subscriber):
+    """What catalogd has not synced yet, as while it reads a metastore again."""
+
+    synced = threading.Event()
+
+    def sync(self, timeout_s: float | None = None, *, scope: str = "") -> None:
+        assert self.synced.wait(timeout_s)
+        super().sync(timeout_s, scope=scope)
+
+
+def test_driver_that_waits_for_all_that_was_committed_before_says_so(running: Served) -> None:
+    found = Attached(running.address, kind=Loading)
+    found.worker.start()
+    try:
+        expected = (CONNECTING, FIRST_SYNC)
+        until(lambda: found.worker.condition == expected, timeout_s=WAIT_S, what="it says so")
+        assert not found.worker.connected.is_set()
+        Loading.synced.set()
+        assert found.worker.connected.wait(WAIT_S)
+        assert found.worker.condition == (LIVE, "")
+    finally:
+        Loading.synced.set()
+        found.worker.stop()
 
 
 class WithoutEvents(Subscriber):
