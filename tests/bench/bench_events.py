@@ -128,7 +128,8 @@ def bench_steady(daemon: Running, writer: Writer) -> None:
         Event().wait(0.2)
     percent = (used_s(daemon.process.pid) - cpu) / (time.perf_counter() - began) * 100
     lag, calls = quantile(lags, 0.99), facts_of(daemon)["reads_total"] - calls
-    growth = max(memory[-len(memory) // 5 :]) - max(memory[: len(memory) // 5])
+    fifth = max(1, len(memory) // 5)
+    growth = max(memory[-fifth:]) - max(memory[:fifth])
     facts = {"percent_of_a_core": percent, "lag_p99_s": lag, "calls": calls / max(sent, 1)}
     facts |= {"rss_mb": memory[-1], "grew_mb": growth, "seconds": STEADY_S}
     reached = both_at_most((percent, CORE_MAX), (lag, LAG_S_MAX), (growth, GROWTH_MB_MAX))

@@ -209,8 +209,8 @@ class AnyEpoch(int):
 
 class HoldsInAnyEpoch(PulledTables):
     def base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
-        epoch, *held = super().base(db, table)
-        return AnyEpoch(epoch), *held
+        epoch, held, claims = super().base(db, table)
+        return AnyEpoch(epoch), held, claims
 
 
 class Unchecked(TopicReplicas):

@@ -223,8 +223,9 @@ class Run:
                 written.answered(world.readers[life].driver, report)
 
         world.catalogd.wrote, world.catalogd.reported = written.committed, answered
-        for process in (world.driver, *world.readers):
-            process.noted = written.noted
+        world.driver.noted = written.noted
+        for reader in world.readers:
+            reader.noted = written.noted
         world.driver.died = written.died
 
     def _read(self, thread: Application) -> None:

@@ -78,9 +78,11 @@ class Session:
         session = self
 
         class WatchedReader(Reader):
-            def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
+            def validate(
+                self, epoch: int, claims: tuple[Claimed, ...], *, timeout_s: float | None = None
+            ) -> Mapping[int, Version]:
                 session.verdicts = Verdicts(session.commits, epoch, claims, session.process.sees)
-                stale = super().validate(epoch, claims)
+                stale = super().validate(epoch, claims, timeout_s=timeout_s)
                 session.counts["claims checked"] += len(claims)
                 session.verdicts.answered(stale)
                 return stale
