@@ -86,7 +86,7 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "error: /etc/topicast/topicast.toml": "likewise",
         "$ topicast history": "a command with what it prints",
     },
-    "docs/protocol.md": {"filter   =": "a grammar: tests/topics/objects/filters/test_form.py"},
+    "docs/protocol.md": {"filter   =": "a grammar: tests/topics/objects/filters/test_terms.py"},
     "docs/metastores.md": {"catalogd --hive": "needs a KDC or a password: make compat-kerberos"},
 }
 

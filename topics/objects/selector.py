@@ -28,21 +28,27 @@ from typing import Final, TypeAlias, cast
 
 from ..backports import IntEnum
 from ..errors import UsageError, WireError
-from .filters.form import (
+from .filters.hive import parse_hive
+from .filters.matching import bind
+from .filters.operands import DATE, date_of
+from .filters.sql import parse_sql
+from .filters.terms import (
     CHARS_MAX,
     ITEMS_MAX,
+    Among,
+    Comparison,
+    Every,
     Form,
+    Leaf,
+    Literal,
+    Some,
+    Term,
     form_of,
     is_bounded,
     normal,
     packed_size,
     term_of,
 )
-from .filters.hive import parse_hive
-from .filters.matching import bind
-from .filters.operands import DATE, date_of
-from .filters.sql import parse_sql
-from .filters.terms import Among, Comparison, Every, Leaf, Literal, Some, Term
 from .names import check_partition_name, partition_name, partition_values
 from .tables import Column
 

@@ -25,7 +25,7 @@ from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import LinkError, NotReady, NotVisible, OverBudget
 from topicast.topics.objects.encoding.values import decode_block, decode_listing, encode_listing
-from topicast.topics.objects.filters.form import ITEMS_MAX, TERMS_MAX
+from topicast.topics.objects.filters.terms import ITEMS_MAX, TERMS_MAX
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
     ALL,

@@ -17,7 +17,7 @@ from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget
-from topicast.topics.objects.filters.form import ITEMS_MAX
+from topicast.topics.objects.filters.terms import ITEMS_MAX
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import by_names
 from topicast.topics.topic import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import selectors
 from topicast.topics.errors import UsageError, WireError
-from topicast.topics.objects.filters.form import CHARS_MAX
+from topicast.topics.objects.filters.terms import CHARS_MAX
 from topicast.topics.objects.names import partition_name
 from topicast.topics.objects.selector import (
     ALL,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import filters
 from topicast.topics.errors import UsageError, WireError
-from topicast.topics.objects.filters.form import ITEMS_MAX, TERMS_MAX
+from topicast.topics.objects.filters.terms import ITEMS_MAX, TERMS_MAX
 from topicast.topics.objects.filters.tokens import DEPTH_MAX
 from topicast.topics.objects.names import NULL_PARTITION, partition_name
 from topicast.topics.objects.selector import (
