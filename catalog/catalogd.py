@@ -59,9 +59,8 @@ from .ingest.events.poller import Poll
 from .ingest.loads.read_threads import Answer, ReadThreads
 from .metastore.calls import Calls
 from .metastore.port import ListNames, Read, ReadEvent, ReadFacts, ReadNames
-from .model.commit import Commit
 from .model.modes import overrides_text
-from .model.versions import Transaction
+from .model.versions import Commit, Transaction
 from .publish import publisher
 from .publish.hub_questions import HubQuestions, Known
 from .publish.publisher import PublishedState, Publisher, delta_of_transaction
@@ -390,10 +389,9 @@ class Catalogd:
             what = one.object or "everything"
             log.info("order: order=%s object=%s key=%s by=%s", one.order, what, one.key, one.sender)
         self._published.watermark = self._catalog.watermark
-        mode = self._published.mode if commit.mode_state is None else commit.mode_state.mode
-        if mode != self._published.mode:
+        if commit.mode_state is not None and commit.mode_state.mode != self._published.mode:
+            mode = self._published.mode = commit.mode_state.mode
             log.info("mode: name=%s overrides=%s", mode.name, overrides_text(mode))
-            self._published.mode = mode
 
     def _publish(self, transactions: tuple[Transaction, ...], *, now: float, now_us: int) -> None:
         epoch, start = self._published.position

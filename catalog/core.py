@@ -49,11 +49,9 @@ from .ingest.events.poller import Poll, Polled, Poller, PollFailed
 from .ingest.loads.in_place import InPlace
 from .ingest.loads.loader import READS_MAX_DEFAULT, Loader
 from .ingest.loads.materializer import Materializer
-from .ingest.loads.needs import NEVER
-from .ingest.loads.results import CompleteLoad, PublishTables, Result
+from .ingest.loads.needs import NEVER, CompleteLoad, PublishTables, Result
 from .ingest.loads.sync_rules import SyncRules
-from .ingest.writes.aliases import Aliases
-from .ingest.writes.locations import Locations
+from .ingest.writes.locations import Aliases, Locations
 from .ingest.writes.reports import Reports
 from .introspection import CatalogIntrospection
 from .metastore.port import (
@@ -68,14 +66,13 @@ from .metastore.port import (
     ReadDone,
     ReadFailed,
 )
-from .model.commit import Commit
 from .model.decoded import created_at, forget_decoded
 from .model.folders import StoredFolders
 from .model.lineage import Epochs, StartRecord
 from .model.modes import MODE_STATE_DEFAULT, ModeState
 from .model.namespace import Namespace
 from .model.tables import Tables
-from .model.versions import LeaseRow, SweepRow, VersionLog, WriteRow
+from .model.versions import Commit, LeaseRow, SweepRow, VersionLog, WriteRow
 from .model.window_state import WindowState
 from .publish.backfill import Backfill
 from .publish.unloading import NEVER_UNLOAD, Unloading, UnloadSettings

@@ -10,9 +10,8 @@ from ..topics.wire.messages.fields import Message
 from .follow.notes import Noted
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.loads.read_threads import Answer, Order
-from .model.commit import Commit
 from .model.lineage import StartRecord
-from .model.versions import Transaction
+from .model.versions import Commit, Transaction
 from .serve.grants import AdmitGranted
 
 

@@ -9,7 +9,14 @@ from typing import Final
 
 from ...topics.turn import Outbox
 from ...topics.wire.messages.data import SOURCE_EVENTS
-from ..ingest.events.actions import SKIPPED, STATISTICS, dirty_objects, is_known, named_objects
+from ..ingest.events.actions import (
+    SKIPPED,
+    STATISTICS,
+    TRANSACTIONS,
+    dirty_objects,
+    is_known,
+    named_objects,
+)
 from ..ingest.events.event_history import EventHistory
 from ..ingest.events.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
 from ..ingest.events.event_processor import EventProcessor
@@ -19,7 +26,7 @@ from ..ingest.events.poller import Batch, Polled, Poller, PollFailed
 from ..ingest.events.transactions import Transactions
 from ..ingest.loads.in_place import InPlace
 from ..ingest.loads.loader import Loader
-from ..ingest.loads.results import Result
+from ..ingest.loads.needs import Result
 from ..ingest.loads.sync_rules import Follow, SyncRules
 from ..metastore.port import (
     Dirty,
@@ -202,7 +209,9 @@ class Events:
     def _objects_of(self, event: RawEvent) -> tuple[Dirty, ...]:
         """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
         try:
-            return dirty_objects(event) + self._transactions.dirty_objects(event)
+            if event.type in TRANSACTIONS:
+                return self._transactions.dirty_objects(event)
+            return dirty_objects(event)
         except Exception as error:  # noqa: BLE001 - a defect of ours harms one object, not the stream
             self._counts.events_failed += 1
             if event.type not in self._failed_types and len(self._failed_types) < TYPES_MAX:

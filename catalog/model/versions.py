@@ -1,6 +1,6 @@
-"""VersionLog: catalogd's topics, the versions that it assigns, and transactions to be committed.
+"""VersionLog: catalogd's topics, the versions that it assigns, and what the store makes durable.
 
-    transaction ──▶ topics (in memory) ──▶ pending ──take──▶ the store's commit ──▶ publish
+    transaction ──▶ topics (in memory) ──▶ pending ──take──▶ the store's Commit ──▶ publish
 
 Invariant: a topic's version grows by one with each transaction; what is pending is exactly what the
 store does not have. Nothing of it leaves the process before the commit returned.
@@ -14,6 +14,9 @@ from ...topics.objects.names import TableId, group_of
 from ...topics.topic import Entry, Topic
 from ...topics.turn import Clock
 from ...topics.wire.messages.reports import FileFacts
+from .folders import FolderChanges
+from .modes import ModeState
+from .window_state import WindowState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,38 @@ class Transaction:
         for entry in self.entries:
             assert entry.version == self.to_version, entry.key
             assert max(entry.schema_version, entry.data_version) <= entry.version, entry.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Effect: make this durable; what depends on it leaves only afterwards.
+
+    Attributes:
+        window: The events that are covered; None: there are none.
+        transactions: Those of a topic follow each other, and follow what is stored, without a gap.
+        orders: Lines of the history.
+        mode_state: Takes the place of the stored mode; None: it stays.
+        writes: Reported by drivers; they replace those of the same driver and number.
+        finished: The writes to delete then.
+        leases: Take the place of all that are stored; None: they stay.
+        sweeps: What was found of files.
+        folders: Where the data of what the transactions write lies; None: where it lay.
+    """
+
+    window: WindowState | None
+    transactions: tuple[Transaction, ...] = ()
+    orders: tuple[OrderRow, ...] = ()
+    mode_state: ModeState | None = None
+    writes: tuple[WriteRow, ...] = ()
+    finished: tuple[WriteId, ...] = ()
+    leases: tuple[LeaseRow, ...] | None = None
+    sweeps: tuple[SweepRow, ...] = ()
+    folders: FolderChanges | None = None
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The topics that it changes, for a trace."""
+        return tuple(dict.fromkeys(one.topic for one in self.transactions))
 
 
 class OpenTransaction:

@@ -51,7 +51,7 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.messages.reports import Report, Sweep
 from ...topics.wire.refusal import Refusal, request_id
-from ..follow.name_listing import NameListing
+from ..follow.name_listing import Lifecycle, NameListing
 from ..history.history_thread import HistoryRead, ReadStore
 from ..history.queries import StoreQuery, query_of
 from ..history.swept_files import SweptFiles, SweptTables
@@ -350,7 +350,7 @@ class Dispatcher:
 
     def _is_early(self, message: Message) -> bool:
         mode = isinstance(message, Order) and message.order == OrderKind.MODE
-        return not (self._listing.names_known or mode)
+        return self._listing.lifecycle is Lifecycle.STARTING and not mode
 
     def _on_sync(self, peer: bytes, sync: Sync) -> None:
         """Let a sync wait; answer a repeated request with what it waits for."""

@@ -19,11 +19,10 @@ from ...topics.errors import StoreMoved
 from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages.data import SOURCE_ORDERS
-from ..model.commit import Commit
 from ..model.folders import FolderRow
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.modes import pack_mode_state
-from ..model.versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteRow
+from ..model.versions import Commit, LeaseRow, OrderRow, SweepRow, Transaction, WriteRow
 from ..model.window_state import pack_state
 from . import file_facts, folders, history
 from .database import FILE_NAME, connect, explained, transaction

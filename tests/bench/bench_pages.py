@@ -18,8 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.model.commit import Commit
-from topicast.catalog.model.versions import ChangeRow
+from topicast.catalog.model.versions import ChangeRow, Commit
 from topicast.catalog.status import facts as catalog_facts
 from topicast.catalog.storage.database import FILE_NAME
 from topicast.cli.daemons import collect_old_rarely, wake_soon

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.database import FILE_NAME
 from topicast.catalog.storage.store import VALUES_OF

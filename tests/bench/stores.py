@@ -6,9 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.folders import Folder, FolderChanges
-from topicast.catalog.model.versions import Transaction
+from topicast.catalog.model.versions import Commit, Transaction
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs

@@ -8,8 +8,7 @@ from queue import Queue
 
 from topicast.catalog.history.history_thread import HistoryRead, HistoryThread, ReadStore
 from topicast.catalog.history.queries import StoreQuery
-from topicast.catalog.model.commit import Commit
-from topicast.catalog.model.versions import Transaction
+from topicast.catalog.model.versions import Commit, Transaction
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.database import FILE_NAME
 from topicast.catalog.storage.store import Store

@@ -11,8 +11,8 @@ import pytest
 from topicast.catalog.assembly import build
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
 from topicast.catalog.ingest.loads.loader import READS_KEPT
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import unpack_mode_state
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import commit, transaction

@@ -22,8 +22,8 @@ from topicast.catalog.ingest.loads.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.loads.read_threads import perform
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import parse_mode
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.status import (
     BEHIND_S,
     PARTITIONS_UNREADABLE,

@@ -7,9 +7,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import Effect, Publish, Requested
 from topicast.catalog.metastore.port import Read, ReadNames
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import ModeState
-from topicast.catalog.model.versions import OrderRow, Transaction
+from topicast.catalog.model.versions import Commit, OrderRow, Transaction
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table

@@ -19,9 +19,8 @@ from topicast.catalog.ingest.events.identity import Identify
 from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.ingest.loads.read_threads import perform
 from topicast.catalog.metastore.port import ListNames, Read, ReadEvent, ReadFacts, ReadNames
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import Mode, overrides_text, parse_mode
-from topicast.catalog.model.versions import Transaction, WriteRow
+from topicast.catalog.model.versions import Commit, Transaction, WriteRow
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of_transaction
 from topicast.tests.cluster.hub import TICK_S

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from sortedcontainers import SortedDict
 
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.folders import Folder, FolderChanges, FolderRow, group_end
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.modes import MODE_STATE_DEFAULT, ModeState
-from topicast.catalog.model.versions import LeaseRow, SweepRow, WriteId, WriteRow
+from topicast.catalog.model.versions import Commit, LeaseRow, SweepRow, WriteId, WriteRow
 from topicast.catalog.model.window_state import WindowState
 from topicast.topics.memory.held_memory import MemoryLimit
 from topicast.topics.memory.limited_topic import LimitedTopic

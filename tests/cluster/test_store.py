@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState, unpack_state
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction

@@ -8,9 +8,8 @@ from topicast.catalog.core import Catalog
 from topicast.catalog.effects import Publish
 from topicast.catalog.ingest.writes.folder_index import FolderIndex
 from topicast.catalog.ingest.writes.reports import Reports, is_path
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import Tables
-from topicast.catalog.model.versions import OpenTransaction, VersionLog, WriteRow
+from topicast.catalog.model.versions import Commit, OpenTransaction, VersionLog, WriteRow
 from topicast.subscriber.engine.write_outbox import WriteOutbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import group_of, parse_table_name

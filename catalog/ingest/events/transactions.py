@@ -17,7 +17,7 @@ from typing import Final
 from ....topics.errors import WireError
 from ....topics.objects.names import TableId
 from ...metastore.port import Dirty, DirtyTable, RawEvent
-from .actions import TRANSACTIONS, decode, named_objects
+from .actions import decode, named_objects
 
 OPEN_MAX: Final = 10_000  # transactions with a table: 2 MB; Hive itself opens 1,000 at once at most
 TABLES_MAX: Final = 1_000  # of one transaction: more count as written at once
@@ -34,8 +34,8 @@ class Transactions:
         return len(self._written)
 
     def dirty_objects(self, raw: RawEvent) -> tuple[Dirty, ...]:
-        """Return the tables whose data an event of a transaction shows to have changed."""
-        if raw.catalog or raw.type not in TRANSACTIONS:
+        """Return the tables whose data an event, one of TRANSACTIONS, shows to have changed."""
+        if raw.catalog:
             return ()
         begins = raw.type == "ALLOC_WRITE_ID_EVENT"
         try:

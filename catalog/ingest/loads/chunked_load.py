@@ -35,6 +35,7 @@ from ....topics.objects.tables import Column
 from ....topics.turn import Clock
 from ...metastore.port import TableRead, TableRequest
 from .bad_partitions import BAD_MAX, BadPartitions
+from .needs import PublishPartitions
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
@@ -44,15 +45,6 @@ SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
 
 _DIRTY: Final = 1 << 62  # the number of no chunk
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishPartitions:
-    """Result: publish partitions of a table that is LOADING; ``gone`` do not exist any longer."""
-
-    table: TableId
-    partitions: dict[str, bytes]
-    gone: tuple[str, ...]
 
 
 @dataclass(slots=True)

@@ -33,8 +33,7 @@ from ...metastore.port import (
 )
 from ...model.tables import Tables
 from ..events.thrift_json import parsed, struct_bytes
-from .needs import Extent, Need
-from .results import PublishTables
+from .needs import Extent, Need, PublishTables
 
 _TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last
 _PARTITION_DB, _PARTITION_TABLE = "2", "3"

@@ -17,10 +17,18 @@ from ....topics.objects.tables import Column
 from ....topics.turn import Clock
 from ...metastore.port import TableRead, TableRequest
 from .bad_partitions import BAD_MAX
-from .chunked_load import ChunkedLoad, PublishPartitions
+from .chunked_load import ChunkedLoad
 from .comparison import Comparison
-from .needs import NEVER, Extent, Incarnation, Need, PendingEvents
-from .results import CompleteLoad, TableUnreadable
+from .needs import (
+    NEVER,
+    CompleteLoad,
+    Extent,
+    Incarnation,
+    Need,
+    PendingEvents,
+    PublishPartitions,
+    TableUnreadable,
+)
 
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
 COMPARED_MAX: Final = 8  # large tables at once: the names of each are in memory

@@ -43,8 +43,10 @@ from .needs import (
     Incarnation,
     Need,
     PendingEvents,
+    PublishTables,
+    Result,
+    TableUnreadable,
 )
-from .results import PublishTables, Result, TableUnreadable
 
 READS_MAX_DEFAULT: Final = 8  # and a poll: a metastore has 10 connections to its database
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these

@@ -17,11 +17,18 @@ from ...metastore.port import TableRead
 from ...model.decoded import created_at, read_struct
 from ...model.namespace import Namespace
 from ...model.tables import Tables
-from .chunked_load import PublishPartitions
 from .comparison import Comparison
 from .loader import Loader
-from .needs import Extent, Incarnation, Need
-from .results import CompleteLoad, PublishTables, Result, TableUnreadable
+from .needs import (
+    CompleteLoad,
+    Extent,
+    Incarnation,
+    Need,
+    PublishPartitions,
+    PublishTables,
+    Result,
+    TableUnreadable,
+)
 from .sync_rules import SyncRules
 
 

@@ -1,6 +1,6 @@
-"""Needs: what is to be read of the metastore, and which events wait until it is published.
+"""Needs: what is to be read of the metastore, which events wait for it, and what reads have found.
 
-event ──▶ Need of a table ──another event──▶ merged ──▶ read ──▶ published
+event ──▶ Need of a table ──another event──▶ merged ──▶ read ──▶ Result ──▶ the materializer
 background ──▶ Backlog ──a few at a time──▶ Needs
 
 A need grows while it waits: merged with another, it has the larger extent, and the stronger doubt
@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 from ....topics.objects.names import EVERYTHING, Scope, TableId
+from ...metastore.port import TableRead
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 TOGETHER: Final = -1  # refusals of what is read with others
@@ -102,6 +103,42 @@ class Need:
         if self.refused:
             self.retry_at += min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
         return self.refused >= REFUSED_TRIES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishTables:
+    """Result: these objects are so; a database of None, a table without ``thrift``, is gone."""
+
+    databases: dict[str, bytes | None]
+    tables: dict[TableId, TableRead]
+    needs: dict[TableId, Need]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishPartitions:
+    """Result: publish partitions of a table that is LOADING; ``gone`` do not exist any longer."""
+
+    table: TableId
+    partitions: dict[str, bytes]
+    gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteLoad:
+    """Result: every partition of the table was published, and all are of one moment."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUnreadable:
+    """Result: the metastore cannot read this table; hold a stub of it, and go on trying."""
+
+    table: TableId
+    error: str
+
+
+Result = PublishTables | PublishPartitions | CompleteLoad | TableUnreadable
 
 
 class Backlog:

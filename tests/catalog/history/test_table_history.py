@@ -18,7 +18,7 @@ from topicast.catalog.history.table_history import (
     ChangeRange,
     NewestChanges,
 )
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.storage.database import FILE_NAME
 from topicast.catalog.storage.history import HistoryReader
 from topicast.catalog.storage.store import Store

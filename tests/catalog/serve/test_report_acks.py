@@ -4,7 +4,7 @@ import pytest
 
 from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.ingest.writes.reports import LEASE_S
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S

@@ -4,8 +4,7 @@ from contextlib import closing
 from dataclasses import astuple
 from pathlib import Path
 
-from topicast.catalog.model.commit import Commit
-from topicast.catalog.model.versions import SweepRow
+from topicast.catalog.model.versions import Commit, SweepRow
 from topicast.catalog.storage.history import HistoryReader
 from topicast.tests.catalog.stores import opened
 from topicast.tests.cluster.alone import Alone

@@ -3,7 +3,6 @@
 from pathlib import Path
 from random import Random
 
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.folders import (
     Folder,
     FolderChanges,
@@ -12,6 +11,7 @@ from topicast.catalog.model.folders import (
     bases_key,
     group_end,
 )
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, opened, rows
 from topicast.tests.cluster.store import SimFolders

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import Mode, ModeState, unpack_mode_state
 from topicast.catalog.model.versions import (
     ChangeRow,
+    Commit,
     LeaseRow,
     OrderRow,
     Transaction,
@@ -240,7 +240,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from topicast.catalog.storage.store import Store
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.folders import Folder, FolderChanges
 from topicast.catalog.model.versions import ChangeRow, Transaction
 from topicast.catalog.model.window_state import WindowState

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.model.commit import Commit
-from topicast.catalog.model.versions import Transaction
+from topicast.catalog.model.versions import Commit, Transaction
 from topicast.catalog.storage.store import Store
 from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.bench.stores import Rows, names_of

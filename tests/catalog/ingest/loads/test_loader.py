@@ -9,7 +9,6 @@ from topicast.catalog.ingest.loads.chunked_load import (
     SELECTIONS_MAX,
     SLICE_MAX,
     SLICES_MAX,
-    PublishPartitions,
 )
 from topicast.catalog.ingest.loads.large_tables import YIELD_S
 from topicast.catalog.ingest.loads.loader import (
@@ -27,12 +26,11 @@ from topicast.catalog.ingest.loads.needs import (
     RETRY_S_MAX,
     WHOLE_PER_READ_MAX,
     Backlog,
+    CompleteLoad,
     Extent,
     Incarnation,
     Need,
-)
-from topicast.catalog.ingest.loads.results import (
-    CompleteLoad,
+    PublishPartitions,
     PublishTables,
     Result,
     TableUnreadable,

@@ -7,7 +7,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Table
 
 from topicast.catalog.ingest.writes.locations import TABLES_IN_MAX
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.keys import client

@@ -8,9 +8,8 @@ import pytest
 from topicast.catalog.ingest.writes import reports as module
 from topicast.catalog.ingest.writes.locations import Locations
 from topicast.catalog.ingest.writes.reports import LEASE_S, Reports
-from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
-from topicast.catalog.model.versions import Transaction, WriteRow
+from topicast.catalog.model.versions import Commit, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
 from topicast.tests.cluster.store import SimFolders

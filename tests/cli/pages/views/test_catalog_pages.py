@@ -5,7 +5,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
-from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.versions import Commit
 from topicast.catalog.storage.store import Store
 from topicast.cli.pages.parts.grid import Grid
 from topicast.cli.pages.views.catalog_pages import catalog_pages

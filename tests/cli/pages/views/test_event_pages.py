@@ -9,8 +9,7 @@ import pytest
 
 from topicast.catalog.event_status import rate
 from topicast.catalog.ingest.events.event_history import EventBatch, EventFacts, TableCost, TimeSlot
-from topicast.catalog.model.commit import Commit
-from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
+from topicast.catalog.model.versions import ChangeRow, Commit, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import CatalogStatus
 from topicast.catalog.storage.store import Store
