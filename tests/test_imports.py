@@ -288,9 +288,10 @@ def test_packages_of_setup_cfg_are_those_of_the_tree() -> None:
     assert listed == sorted(found)
 
 
-def test_type_checker_reads_every_folder_and_the_benches() -> None:
+def test_type_checker_reads_every_folder_the_benches_and_the_simulator() -> None:
     checked = _settings()["mypy"]["packages"].replace(" ", "").split(",")
-    assert sorted(checked) == sorted(f"topicast.{name}" for name in (*FOLDERS, "tests.bench"))
+    every = (*FOLDERS, "tests.bench", "tests.sim")
+    assert sorted(checked) == sorted(f"topicast.{name}" for name in every)
 
 
 def test_root_holds_no_module_beside_the_package_itself() -> None:
