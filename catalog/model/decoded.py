@@ -21,10 +21,13 @@ from ...topics.objects.tables import Table, read_data_location, read_table
 
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
+CACHED_MAX: Final = (
+    1_024  # of each kind: at 50 changes a second, those of 20 s; 2 KB each as a rule
+)
 
-names_of = lru_cache(maxsize=4096)(decode_names)
-database_of = lru_cache(maxsize=1024)(decode_database_value)
-_cached_value = lru_cache(maxsize=4096)(decode_table_value)
+names_of = lru_cache(maxsize=CACHED_MAX)(decode_names)
+database_of = lru_cache(maxsize=CACHED_MAX)(decode_database_value)
+_cached_value = lru_cache(maxsize=CACHED_MAX)(decode_table_value)
 
 
 def read_struct(thrift: bytes) -> Table:
@@ -46,7 +49,7 @@ def location(templates: Templates, number: int, slots: SlotValues, *, name: str)
         return ""  # it is not UTF-8
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=CACHED_MAX)
 def _cached_table(thrift: bytes) -> Table:
     return read_table(thrift, 0)
 
