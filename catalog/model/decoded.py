@@ -21,9 +21,7 @@ from ...topics.objects.tables import Table, read_data_location, read_table
 
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
-CACHED_MAX: Final = (
-    1_024  # of each kind: at 50 changes a second, those of 20 s; 2 KB each as a rule
-)
+CACHED_MAX: Final = 1_024  # of each kind, 2 KB as a rule: those of the last 20 s of a busy hour
 
 names_of = lru_cache(maxsize=CACHED_MAX)(decode_names)
 database_of = lru_cache(maxsize=CACHED_MAX)(decode_database_value)
