@@ -3,9 +3,9 @@
     metastore, catalogd, hub, subscriber ──two structs──▶ same_struct ──no──▶ differences, by path
     Table ──▶ {"owner": "ann", "sd.cols[0].type": "int", "parameters[rev]": "7", …}
 
-Whatever compares what is held goes by it: reconciliation, events that are applied, the audit of
-pipelines. The order of fields, maps and sets, which the metastore is free to choose at each answer,
-counts for nothing. A field without a name here is called by its number.
+Reconciliation, events that are applied in place, and the audit of pipelines compare by it. The
+order of fields, and of the items of a map or a set, does not count: the metastore may choose
+another one at each answer. A field that has no name here is called by its number.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from .objects.encoding.thrift import (
 from .objects.encoding.values import encode_database_value
 from .wire.header import VALUE_BYTES_MAX
 
-DATABASE_PARAMETERS: Final = 4  # their field in the struct of a database
+DATABASE_PARAMETERS: Final = 4  # the number of this field in the struct of a database
 DIGEST_BYTES: Final = 16
 
 
@@ -81,7 +81,7 @@ def same_struct(one: bytes, other: bytes) -> bool:
 
 
 def digest(thrift: bytes) -> bytes:
-    """Return what structs that say the same have in common, and no other.
+    """Return a digest that is the same for two structs exactly if they say the same.
 
     Raises:
         WireError: the struct is damaged.
@@ -95,17 +95,17 @@ def differences(
 ) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield the path of each value that differs, with the value of each side; None: it has none.
 
-    There is none exactly if the two say the same.
+    Nothing is yielded exactly if the two structs say the same.
 
     Raises:
         WireError: a value is damaged.
     """
     if same_struct(there, held):
         return
-    one, other = said_by(there, shape), said_by(held, shape)
+    one, other = _values_in(there, shape), _values_in(held, shape)
     paths = [path for path in sorted({*one, *other}) if one.get(path) != other.get(path)]
     yield from ((path, one.get(path), other.get(path)) for path in paths)
-    if not paths:  # as of two values that are no text, or of two types
+    if not paths:  # the values have the same texts, and other bytes or types
         yield "bytes", digest(there).hex(), digest(held).hex()
 
 
@@ -121,7 +121,7 @@ def database_as_held(thrift: bytes) -> bytes:
     return b"".join(kept) + bytes((STOP,))
 
 
-def said_by(thrift: bytes, shape: Shape) -> dict[str, str]:
+def _values_in(thrift: bytes, shape: Shape) -> dict[str, str]:
     """Return each value in the struct ``thrift`` by its path; a list also says its length.
 
     Raises:

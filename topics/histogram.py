@@ -1,4 +1,4 @@
-"""Histogram: how many values were at most each of some bounds, for metrics; of fixed size."""
+"""Histogram: counts values by bounds, as Prometheus does, in memory of a fixed size."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 
 @dataclass(frozen=True, slots=True)
 class HistogramFacts:
-    """A histogram at one moment. ``counts``: of values at most each of ``bounds``, and of all."""
+    """A histogram at one moment. ``counts``: for each bound the values up to it; last, all."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -33,7 +33,7 @@ class Histogram:
         self._total = 0.0
 
     def add(self, value: float, count: int = 1) -> None:
-        """Count ``value`` so often."""
+        """Count ``value``, ``count`` times."""
         self._counts[bisect_left(self._bounds, value)] += count
         self._total += value * count
 

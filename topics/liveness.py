@@ -2,9 +2,9 @@
 
     LIVE ──suspect_s silent──▶ SUSPECT ──lost_s silent──▶ LOST      message: back to LIVE
 
-A process that stalled past a deadline cannot tell the peer's silence from its own: it moves the
-deadline by the length of the stall, once, so that it first reads what waits in the socket.
-Invariant: one call of ``state`` never takes a peer from LIVE to LOST, and without stalls the state
+A process that stalled past a deadline cannot tell the peer's silence from its own. So it moves the
+deadline once, by the length of the stall, and reads first what the peer sent meanwhile.
+Invariant: one call of ``state`` never takes a peer from LIVE to LOST. Without stalls the state
 depends on the length of the silence alone.
 """
 
@@ -26,7 +26,7 @@ LIVE: Final = LivenessState.LIVE
 SUSPECT: Final = LivenessState.SUSPECT
 LOST: Final = LivenessState.LOST
 
-HEARTBEAT_MS: Final = 250  # of catalogd, and of a hub that is not set to another period
+HEARTBEAT_MS: Final = 250  # of catalogd, and of a hub unless an operator has set another period
 SUSPECT_S: Final = 2.0  # eight missed heartbeats of 250 ms
 LOST_S: Final = 8.0  # 32 missed heartbeats: longer than a full collection or a slow disk
 STALL_S: Final = 0.1  # no turn takes 2 ms, so a call this late was held up here

@@ -9,7 +9,8 @@ ValueT = TypeVar("ValueT")
 class Newest(dict[KeyT, ValueT]):
     """At most ``most`` keys, in the order in which they were last ``put``.
 
-    A key whose use is to count puts its value again. Other ways to set a value keep no bound.
+    For an LRU cache, ``put`` a key again when it is used. Only ``put`` keeps the bound:
+    ``self[key] = value`` does not.
     """
 
     def __init__(self, most: int) -> None:
@@ -17,7 +18,7 @@ class Newest(dict[KeyT, ValueT]):
         self._most = most
 
     def put(self, key: KeyT, value: ValueT) -> None:
-        """Make ``value`` that of ``key``, now the newest; drop the oldest of too many.
+        """Set the value of ``key``, which is the newest now; drop the oldest if there are too many.
 
         Cost: O(1).
         """

@@ -20,9 +20,13 @@ from .topic import NAMESPACE, Entry
 
 TEXT_MAX: Final = 1024  # characters of the patterns of one key
 PROBLEM: Final = "changes of the metastore may not arrive; operators see why: topicast status"
-"""What a key with databases reads instead of the problem, which may name tables."""
+"""What clients with a policy read in place of the metastore's problem, which may name tables."""
 
 _PATTERN: Final = re.compile(r"[a-z0-9_*-]+", re.ASCII)
+_PROBLEM_KEY: Final = problem_key()
+_PROBLEM_VALUE: Final = encode_problem(SourceProblem(ProblemKind.WITHHELD, PROBLEM))
+_COMMON: Final = frozenset({_PROBLEM_KEY, rules_key()})  # groups that every client may see
+_OF_DATABASES: Final = (b"d", b"n")  # how the groups of a database begin
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,11 @@ class Policy:
         return self._matches(db) is not None
 
     def refusal(self, name: str) -> str:
-        """Return what is said of ``name``, which it does not see."""
+        """Return the text of the refusal of a request for ``name``, which may not be seen."""
         return f"{name} is not visible to this key, which sees {self}"
 
     def sees_group(self, topic: int, group: bytes) -> bool:
-        """Return whether what is held of ``group``, a table's or a database's, may be seen."""
+        """Return whether the entries of ``group`` in ``topic`` may be seen."""
         first, second, _ = group.split(b"\0", 2)
         if topic != NAMESPACE:
             return self.sees(first.decode(errors="replace"))
@@ -62,7 +66,7 @@ class Policy:
         )
 
     def cut(self, topic: int, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """Return what may be seen of ``entries``, in their order."""
+        """Return those of ``entries`` that may be seen, in their order."""
         return tuple(
             _without_reason(entry) if entry.key == _PROBLEM_KEY else entry
             for entry in entries
@@ -74,7 +78,8 @@ def parse_policy(text: str, *, setting: str) -> Policy:
     """Return the policy that ``text`` holds, patterns with commas between them.
 
     Raises:
-        ConfigError: it has no pattern, or what no database is named by; names ``setting``.
+        ConfigError: ``text`` is too long, or a pattern is empty or has a character that no name of
+            a database has. The error names ``setting``.
     """
     patterns = tuple(sorted({one.strip().lower() for one in text.split(",")}))
     if len(text) > TEXT_MAX or not all(map(_PATTERN.fullmatch, patterns)):
@@ -87,9 +92,3 @@ def _without_reason(entry: Entry) -> Entry:
     if entry.value is None:
         return entry
     return entry._replace(value=_PROBLEM_VALUE, size=len(_PROBLEM_VALUE))
-
-
-_PROBLEM_KEY: Final = problem_key()
-_PROBLEM_VALUE: Final = encode_problem(SourceProblem(ProblemKind.WITHHELD, PROBLEM))
-_COMMON: Final = frozenset({_PROBLEM_KEY, rules_key()})  # what is of no database
-_OF_DATABASES: Final = (b"d", b"n")

@@ -2,8 +2,9 @@
 
     open ──▶ due, again and again, each pause twice the last ──▶ close: answered, or timed out
 
-A request keeps its id over every repetition, so that the first answer counts, whichever it is
-of; peers must tolerate the same request twice. Callers time out by themselves: nothing ends here.
+A request keeps its id over every repetition, so that the first answer ends it, to whichever of them
+it is; a peer must tolerate the same request twice. No request ends by itself: a caller that gives
+up closes it.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ class Requests(Generic[SubjectT]):
 
     @property
     def deadline(self) -> float | None:
-        """The time at which ``due`` has something; None if nothing is open.
+        """The time at which ``due`` returns the next request; None if none is open.
 
         Cost: O(1), but for the first time after a change.
         """
@@ -48,9 +49,9 @@ class Requests(Generic[SubjectT]):
         return self._due_at
 
     def open(self, subject: SubjectT, *, now: float, pause_s: float = 0.0) -> int:
-        """Return the id of a new request, which is due for the first time at once.
+        """Return the id of a new request, which is due at once.
 
-        ``pause_s``: until the second time at least.
+        ``pause_s``: the least time until its first repetition.
         """
         request = self._next_id()
         self._moved = True
@@ -63,7 +64,7 @@ class Requests(Generic[SubjectT]):
         return None if found is None else found.subject
 
     def close(self, request: int) -> SubjectT | None:
-        """End a request, which was answered or timed out, and return its subject."""
+        """End a request, which was answered or timed out; return its subject, None if unknown."""
         found = self._open.pop(request, None)
         self._moved = True
         return None if found is None else found.subject
@@ -90,21 +91,21 @@ class Requests(Generic[SubjectT]):
         return tuple((request, one.subject) for request, one in due)
 
     def back_off(self, request: int, *, until: float) -> None:
-        """Send a request again at ``until``, which the peer demanded."""
+        """Make a request due at ``until`` and not before: its peer has asked for that."""
         found = self._open.get(request)
         if found is not None:
             found.due_at = until
             self._moved = True
 
     def send_by(self, request: int, at: float) -> None:
-        """Send a request again at ``at`` at the latest."""
+        """Make a request due at ``at``, unless it is due before."""
         found = self._open.get(request)
         if found is not None:
             found.due_at = min(found.due_at, at)
             self._moved = True
 
     def retry_now(self, *, now: float) -> None:
-        """Send every request again now: the connection, or the peer, has changed."""
+        """Make every request due: the connection, or the peer, is another."""
         self._moved = True
         for one in self._open.values():
             one.due_at, one.pause_s = now, self._retry_s

@@ -15,6 +15,7 @@ from .errors import ConfigError
 
 SIZE_BYTES_MAX: Final = 1 << 60  # beyond it is a typing error, not a machine
 DURATION_S_MAX: Final = 366 * 86_400  # timers beyond a year overflow what select and poll take
+SCHEME: Final = "tcp"  # of the daemons' sockets
 PORT_MAX: Final = 65_535
 PAGES_CHARS_MAX: Final = 300  # of an address of pages: the longest host name has 253
 METASTORE_PORT: Final = "9083"
@@ -113,9 +114,7 @@ def parse_duration_s(text: str, *, setting: str = "duration") -> float:
     return float(duration)
 
 
-def parse_addresses(
-    text: str, *, setting: str = "addresses", scheme: str = "tcp"
-) -> tuple[Address, ...]:
+def parse_addresses(text: str, *, setting: str = "addresses") -> tuple[Address, ...]:
     """Return the addresses of a comma list, in its order: ``tcp://a:24000,tcp://[::1]:24000``.
 
     Raises:
@@ -123,10 +122,8 @@ def parse_addresses(
             more. The error names the address that is wrong.
     """
     if not text.strip():
-        raise ConfigError(
-            setting, text, f"at least one address, such as {scheme}://127.0.0.1:24000"
-        )
-    addresses = tuple(_addresses(text, setting, scheme))
+        raise ConfigError(setting, text, f"at least one address, as {SCHEME}://127.0.0.1:24000")
+    addresses = tuple(_addresses(text, setting))
     for position, address in enumerate(addresses):
         if address in addresses[:position]:
             raise ConfigError(setting, str(address), "each address once")
@@ -139,7 +136,7 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
     Raises:
         ConfigError: ``host`` is neither a name nor a number; IPv6 may stand between [ and ].
     """
-    return Address("tcp", _host(f"[{host}]" if _is_ipv6(host) else host, host, setting), port)
+    return Address(SCHEME, _host(f"[{host}]" if _is_ipv6(host) else host, host, setting), port)
 
 
 def checked_pages(text: str) -> str:
@@ -154,10 +151,10 @@ def checked_pages(text: str) -> str:
 
 
 def pages_for_peers(pages: Address, daemon: Address) -> str:
-    """Return where readers of a peer's pages find those of ``daemon``; empty if they cannot.
+    """Return the address at which a peer's pages link to those of ``daemon``; empty: to none.
 
-    On every interface they are at the daemon's own host. On loopback they are for this machine
-    alone, as the daemon may be.
+    ``pages`` on every interface are reached at the daemon's host. Pages on loopback are reached
+    from this machine alone, which is enough only if ``daemon`` is on loopback, too.
     """
     if pages.is_every_interface:
         return str(Address(pages.scheme, daemon.host, pages.port))
@@ -165,9 +162,9 @@ def pages_for_peers(pages: Address, daemon: Address) -> str:
 
 
 def advertised_address(listens: Address, text: str | None) -> Address:
-    """Return where peers connect to a daemon that ``listens`` there: ``host[:port]``, else there.
+    """Return where peers connect to a daemon: ``text``, a ``host[:port]``, or where it ``listens``.
 
-    Port 0 becomes the port that is listened on.
+    Port 0 stands for the port that the daemon takes when it listens.
 
     Raises:
         ConfigError: ``text`` is not valid; or it is None, and a daemon that listens on
@@ -230,18 +227,18 @@ def _number_and_unit(text: str, setting: str, form: str) -> tuple[Fraction, str]
     return Fraction(match[1]), match[2].lower()
 
 
-def _addresses(text: str, setting: str, scheme: str) -> Iterator[Address]:
+def _addresses(text: str, setting: str) -> Iterator[Address]:
     for item in text.split(","):
         address = item.strip()
         found, separator, rest = address.partition("://")
         if not separator:
-            raise ConfigError(setting, address, f"an address starts with {scheme}://")
-        if found.lower() != scheme:
-            raise ConfigError(setting, address, f"the scheme is {scheme}, not {found}")
+            raise ConfigError(setting, address, f"an address starts with {SCHEME}://")
+        if found.lower() != SCHEME:
+            raise ConfigError(setting, address, f"the scheme is {SCHEME}, not {found}")
         host, colon, port = rest.rpartition(":")
         if not colon or host.count("[") != host.count("]"):
-            raise ConfigError(setting, address, f"a port is named: {scheme}://host:port")
-        yield Address(scheme, _host(host, address, setting), _port(port, address, setting))
+            raise ConfigError(setting, address, f"a port is named: {SCHEME}://host:port")
+        yield Address(SCHEME, _host(host, address, setting), _port(port, address, setting))
 
 
 def _host(host: str, address: str, setting: str) -> str:

@@ -1,4 +1,4 @@
-"""Slices: the rows of a status, made some at a time, so that no turn of a thread takes long."""
+"""Slices: the rows of a status, made some in each turn, so that no turn of a thread takes long."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar

@@ -1,19 +1,19 @@
 """A topic: its number, levels, versions, entries, and the map that returns what changed since.
 
-Every process computes the same topic from a table's name: CRC-32 of the UTF-8 of ``db.table``,
+Every process computes a table's topic from the table's name: CRC-32 of the UTF-8 of ``db.table``,
 scaled to ``num_topics``. Test vectors: ``tests/vectors/sharding_v1.json``.
 
-A key is ``a NUL b NUL rest``. Up to and including the second NUL it is its group: a table with its
-blocks, or a database with its blocks of names. A PREFIX tombstone names a group and deletes every
-entry of it that has a lower version.
+A key is ``a NUL b NUL rest``. The part up to and including the second NUL names its group: a table
+with its blocks, or a database with its blocks of names. A PREFIX tombstone has such a part as its
+key, and deletes every entry of the group that has a lower version.
 
     groups (a table and its blocks) in order of their last change
       └─ rows in order of their last change        prefix: the last PREFIX tombstone
 
-Invariant: both orders ascend by version, so that what changed since a version is at the ends of
-the dicts, and dropping a table replaces one group: what remains is to free its entries, 2 to 10 ms
-for a million partitions (tests/bench/bench_topic.py). Dicts keep that order by themselves: moving a
-key to the end of a dict takes 1 µs, of a SortedDict by version 9 µs.
+Invariant: both orders ascend by version, so that ``since`` reads the dicts from their ends and
+stops at the first version that it is not to return. A dict keeps the order by itself: to move a key
+to its end takes 1 µs, in a SortedDict by version 9 µs. To drop a table is to replace its group; to
+free the entries of a million partitions takes 2 to 10 ms (tests/bench/bench_topic.py).
 """
 
 from collections import deque
@@ -129,15 +129,16 @@ class Version(int):
 
 
 def epoch_of(version: int) -> int:
-    """Return the epoch that ``version`` counts in; 0 of a number alone, which no epoch is."""
+    """Return the epoch that ``version`` counts in; 0, which is no epoch, of a plain integer."""
     return version.epoch if isinstance(version, Version) else 0
 
 
 MINIMAL_BYTES: Final = 16
-"""What following a topic at level minimal is accounted for: its position, an epoch and a version.
+"""What a budget is charged for a topic that is followed at minimal: a position, which is an epoch
+and a version.
 
-The objects around it are the same for each number of a topic, however large the catalog is: they
-are of the process, not of its budget.
+The objects that hold a position are not charged: a subscriber has them for each of ``num_topics``,
+however large the catalog is.
 """
 
 ENTRY_OVERHEAD_BYTES: Final = 320
@@ -238,7 +239,7 @@ class Topic:
 
     @property
     def full_bytes(self) -> int:
-        """``held_bytes`` of a reader that has everything that ``since`` returns."""
+        """What the topic takes of a reader at FULL: ``held_bytes`` of what ``since`` returns."""
         return self.held_bytes
 
     def reset(self, epoch: int) -> None:
@@ -267,7 +268,7 @@ class Topic:
         return self.rows(group)
 
     def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
-        """Return ``heads`` of this topic with their values; a stub for each that has changed."""
+        """Return ``heads``, which are of this topic, with their values; see LimitedTopic."""
         return heads
 
     def rows(self, group: bytes) -> tuple[Entry, ...]:
@@ -295,8 +296,8 @@ class Topic:
     def file(self, entries: Iterable[Entry]) -> None:
         """File ``entries``, sorted by version; an entry older than the held entry is ignored.
 
-        Nothing may be filed below what was filed before it, unless it is held already: the
-        orders are by version. Tombstones at or below the floor delete and leave no trace.
+        An entry with a lower version than those filed before must be held already, or the orders
+        would not be by version. A tombstone at or below the floor deletes, and is not kept.
         Cost: O(1) an entry; a PREFIX frees what it deletes, 0.1 to 0.3 µs for each block.
 
         Caller: catalogd's version log, and a hub's ingest, which moves ``version`` afterwards.
@@ -311,9 +312,10 @@ class Topic:
                 self._file_row(entry)
 
     def load(self, entries: Iterable[Entry], tombstones: Iterable[Entry]) -> None:
-        """Hold what was stored; nothing is held before.
+        """Fill an empty topic with what was stored; the caller sets versions and floor afterwards.
 
-        ``entries`` are sorted by key, ``tombstones`` by version, and above the floor that will be.
+        ``entries`` are sorted by key, ``tombstones`` by version, and all of these are above the
+        floor that the caller will set.
         Cost: 1 µs an entry, a quarter of what ``file`` takes.
         """
         gone: dict[bytes, list[Entry]] = {}

@@ -5,9 +5,9 @@
 The core makes its Turn and gives it to its parts at construction, so that no part passes the time
 on, or hands back what others have decided. Effects are in the order in which they were added.
 
-The trace says what came into the core lately, and what went out, for whoever looks for an error. A
-step has the time, the type and the topics of a message, and its version; nothing of its content, so
-that a trace of large values is as short as any other.
+The trace has the last messages that came into the core and went out of it, so that an operator or a
+log can say how the core got where it is. A step of it has the time, the type, the topics and the
+version of a message, and nothing of its content, so that its size has a bound.
 """
 
 from collections import deque
@@ -23,15 +23,14 @@ from .wire.messages.readers import CatchUp, Drop, Join, Joined, Status
 STEPS_MAX: Final = 256  # some minutes of a core that is not busy, in 50 KB
 TOPICS_MAX: Final = 16  # of a step; a step of more topics counts as a step of all
 SHOWN_MAX: Final = 64  # steps in one record of a log: 3 KB
-QUIET: Final = (Heartbeat, KeepAlive)  # they come all the time, and as a rule change nothing
+QUIET: Final = (Heartbeat, KeepAlive)  # not in a trace: most of them change nothing
 
 EffectT = TypeVar("EffectT")
 EffectT_contra = TypeVar("EffectT_contra", contravariant=True)
 
-
 Step = tuple[float, str, str, tuple[int, ...], int]
-"""When it was, in seconds; in or out; the type; its topics, none: of all, or of no topic; the
-version of its topic behind it, 0: it has none. A tuple, because each delta makes a step."""
+"""The time in seconds; ``in`` or ``out``; the type; the topics, empty: all of them, or none; the
+version that the topic has afterwards, 0: no version. A plain tuple: each delta makes a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Tick:
 
 
 class Clock(Protocol):
-    """The time of a turn, for a part that decides nothing else by it."""
+    """A turn as a part sees it that reads the time and decides no effects."""
 
     @property
     def now(self) -> float:
@@ -48,14 +47,14 @@ class Clock(Protocol):
 
     @property
     def now_us(self) -> int:
-        """Microseconds since 1970; 0 in a core that is not told them."""
+        """Microseconds since 1970; 0 in a core whose facts do not have them."""
 
 
 class Outbox(Clock, Protocol[EffectT_contra]):
-    """The turn as a part sees it that decides these effects, and no others."""
+    """A turn as a part sees it that decides effects of one type only."""
 
     def add(self, effect: EffectT_contra, /) -> None:
-        """Have ``effect`` performed, behind those before it."""
+        """Have the shell perform ``effect``, after those that were added before."""
 
 
 class Turn(Generic[EffectT]):
@@ -64,17 +63,17 @@ class Turn(Generic[EffectT]):
     def __init__(self, *, quiet: tuple[type, ...] = ()) -> None:
         """``quiet``: the types of facts and effects that the trace leaves out."""
         self.now = 0.0  # seconds, monotonic: the core sets it as a turn begins
-        self.now_us = 0  # microseconds since 1970: likewise, in a core that is told them
+        self.now_us = 0  # microseconds since 1970: likewise, in a core whose facts have them
         self.trace = Trace(quiet)
         self._effects: list[EffectT] = []
-        self.add = self._effects.append  # one effect, behind those before it
+        self.add = self._effects.append  # see ``Outbox.add``
 
     def came(self, fact: object) -> None:
-        """Note in the trace that ``fact``, or the message in it, came in."""
+        """Add ``fact``, or the message in it, to the trace."""
         self.trace.note(self.now, "in", getattr(fact, "message", fact))
 
     def end(self) -> tuple[EffectT, ...]:
-        """Take what was decided, and note it in the trace."""
+        """Return the effects that were decided in this turn, and add them to the trace."""
         if not self._effects:
             return ()
         effects = tuple(self._effects)
@@ -84,7 +83,7 @@ class Turn(Generic[EffectT]):
         return effects
 
     def discard(self) -> None:
-        """Drop what was decided in a turn that has failed."""
+        """Drop the effects that were decided in a turn that has failed."""
         self._effects.clear()
 
 
@@ -96,14 +95,14 @@ class Trace:
         self._steps: deque[Step] = deque(maxlen=STEPS_MAX)
 
     def note(self, at: float, way: str, what: object) -> None:
-        """Add ``what``, which came ``in`` or goes ``out``; nothing of it is kept."""
+        """Add a step for ``what``, which came ``in`` or goes ``out``; not for a quiet type."""
         kind = type(what)
         if kind not in self._quiet:
             version = getattr(what, "to_version", 0)
             self._steps.append((at, way, kind.__name__, _topics(what), version))
 
     def note_delta(self, at: float, topic: int, version: int) -> None:
-        """Add a delta of ``topic`` that came in: as ``note`` does, on the hot path."""
+        """Add a step for a delta that came in, as ``note`` does; for the hot path."""
         self._steps.append((at, "in", "Delta", (topic,), version))
 
     def steps(self, topic: int | None = None) -> tuple[Step, ...]:
@@ -142,5 +141,5 @@ def _topics(what: object) -> tuple[int, ...]:
         case CatchUp(wanted=some) | Joined(topics=some):
             return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()
         case _:
-            touched: tuple[int, ...] = getattr(what, "touched", ())  # an effect that names its own
+            touched: tuple[int, ...] = getattr(what, "touched", ())  # of an effect that has topics
             return touched if len(touched) <= TOPICS_MAX else ()

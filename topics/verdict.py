@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .wire.messages.answers import ReasonRow
 
-HANDSHAKES_S: Final = 60.0  # a client with a wrong key tries again every second
+HANDSHAKES_S: Final = 60.0  # that a refused client is a reason; it tries again within a second
 
 
 class Serving(IntEnum):
@@ -42,6 +42,11 @@ class Reason:
     what: str
     mend: str
     starting: bool = False
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """The same as long as the reason lasts: its kind and its object."""
+        return self.code, self.subject
 
     @property
     def text(self) -> str:
@@ -106,19 +111,18 @@ def verdict_in(rows: Iterable[ReasonRow]) -> Verdict:
 def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
     """Return what to log when a verdict follows another: a level and a line for each change.
 
-    A reason is logged when it begins, when it is no longer a part of every start, and when it has
-    ended, not when its words change. The end of what is part of every start is no news: what
-    follows it is.
+    A reason is logged when it begins, when it turns from a part of every start into a fault, and
+    when it has ended; not when its words change. The end of a part of every start is not logged,
+    but the line that the process serves is.
     """
-    known = {(one.code, one.subject): one.starting for one in before.reasons}
-    left = {(one.code, one.subject) for one in after.reasons}
+    started = {one.id: one.starting for one in before.reasons}
+    left = {one.id for one in after.reasons}
     begun = [
         one
         for one in after.reasons
-        if (known.get((one.code, one.subject), True) and not one.starting)
-        or (one.code, one.subject) not in known
+        if one.id not in started or (started[one.id] and not one.starting)
     ]
-    ended = [one for one in before.reasons if (one.code, one.subject) not in left]
+    ended = [one for one in before.reasons if one.id not in left]
     lines = [(INFO if one.starting else WARNING, f"{one.state}: {one.text}") for one in begun]
     lines += [(INFO, f"no longer {one.state}: {_named(one)}") for one in ended if not one.starting]
     if not after.reasons and ended:
@@ -145,6 +149,5 @@ def _named(reason: Reason) -> str:
     return f"{reason.code} {reason.subject}".rstrip()
 
 
-def _row(reason: Reason) -> ReasonRow:
-    one = reason
+def _row(one: Reason) -> ReasonRow:
     return ReasonRow(str(one.state), one.code, one.subject, one.what, one.mend, one.starting)

@@ -15,7 +15,7 @@ from ...topics.wire.messages.questions import (
     ReadLogBounds,
     ReadRecent,
     ReadVersions,
-    StoreRequest,
+    StoreQuestion,
 )
 from ..storage.history import HistoryReader
 from .change_log import LogBounds, LogLines, Recent
@@ -42,7 +42,7 @@ class StoreQuery(Protocol):
         """Return the answer to ``request``, of what ``policy`` sees."""
 
 
-def query_of(asked: Scan | StoreRequest[Any]) -> StoreQuery:
+def query_of(asked: Scan | StoreQuestion[Any]) -> StoreQuery:
     """Return what ``asked`` reads; what is asked of sweeps needs more than the store."""
     match asked:
         case Scan():

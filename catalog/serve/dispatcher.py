@@ -46,7 +46,7 @@ from ...topics.wire.messages.questions import (
     Question,
     ReadFiles,
     ReadSweeps,
-    StoreRequest,
+    StoreQuestion,
 )
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.messages.reports import Report, Sweep
@@ -245,7 +245,7 @@ class Dispatcher:
                 self._on_lease(peer, message)
             case Sweep():
                 self._on_sweep(peer, message)
-            case Scan() | StoreRequest():
+            case Scan() | StoreQuestion():
                 self._on_read(peer, message, policy)
             case Credit(stream=stream, amount=amount):
                 self._pull_server.on_credit(peer, stream, amount)
@@ -473,7 +473,9 @@ class Dispatcher:
         answer = Validated(request=validate.request, epoch=epoch, start=start, stale=stale)
         self._replies.add(peer, answer)
 
-    def _on_read(self, peer: bytes, asked: Scan | StoreRequest[Any], policy: Policy | None) -> None:
+    def _on_read(
+        self, peer: bytes, asked: Scan | StoreQuestion[Any], policy: Policy | None
+    ) -> None:
         """Have the store read, unless ``policy`` does not see the table that is asked about."""
         try:
             query = self._query(asked, policy)
@@ -485,7 +487,7 @@ class Dispatcher:
             return
         self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))
 
-    def _query(self, asked: Scan | StoreRequest[Any], policy: Policy | None) -> StoreQuery:
+    def _query(self, asked: Scan | StoreQuestion[Any], policy: Policy | None) -> StoreQuery:
         """Return what ``asked`` asks of the store.
 
         Raises:

@@ -100,11 +100,6 @@ def test_addresses_keep_their_order_and_write_themselves_as_read() -> None:
     assert ",".join(map(str, addresses)) == text.replace(" ", "")
 
 
-def test_another_scheme_is_read_where_it_is_asked_for() -> None:
-    found = parse_addresses("thrift://hms:9083", setting="hive_metastore_uris", scheme="thrift")
-    assert found == (Address("thrift", "hms", 9083),)
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

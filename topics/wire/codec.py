@@ -96,7 +96,7 @@ def decode(frame: bytes) -> Message:
     """
     if frame == KEEP_ALIVE_FRAME:
         return KEEP_ALIVE
-    check_lead(frame)
+    _check_lead(frame)
     if len(frame) > FRAME_BYTES_MAX:
         raise WireError(f"frame of {len(frame)} bytes: at most {FRAME_BYTES_MAX} allowed")
     if frame.startswith(CONTROL_PREFIX):
@@ -125,7 +125,7 @@ def read_header(frame: bytes) -> Header:
     """
     size = len(frame)
     if not HEADER_BYTES <= size <= FRAME_BYTES_MAX or frame[0] != PROTOCOL:
-        check_lead(frame)
+        _check_lead(frame)
         raise WireError(f"frame of {size} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
     header = Header._make(LAYOUT.unpack_from(frame))
     if header.crc != crc32(frame[_AFTER_CRC:], crc32(frame[:CRC_AT])):
@@ -143,19 +143,6 @@ def read_header(frame: bytes) -> Header:
     if kind == DELTA_KIND and size > HEADER_BYTES + DELTA_BYTES_MAX:
         raise WireError(f"delta of {size} bytes: a body of {DELTA_BYTES_MAX} allowed")
     return header
-
-
-def check_lead(frame: bytes) -> None:
-    """Check the bytes that every frame begins with.
-
-    Raises:
-        VersionMismatch: another protocol version.
-        WireError: shorter than the shortest frame.
-    """
-    if len(frame) <= LEAD.size:
-        raise WireError(f"frame of {len(frame)} bytes is too short")
-    if frame[0] != PROTOCOL:
-        raise VersionMismatch(str(PROTOCOL), str(frame[0]))
 
 
 def delta_of(header: Header, entries: tuple[Entry, ...]) -> Delta:
@@ -194,7 +181,7 @@ def row_bytes(entry: Entry) -> int:
 
 
 def fitting(some: Iterable[T], size_of: Callable[[T], int], *, bytes_max: int) -> list[T]:
-    """Return the first of ``some``, which take ``bytes_max`` together; at least the first item."""
+    """Return the first of ``some`` that take at most ``bytes_max``; always the first item."""
     found: list[T] = []
     for one in some:
         bytes_max -= size_of(one)
@@ -205,26 +192,32 @@ def fitting(some: Iterable[T], size_of: Callable[[T], int], *, bytes_max: int) -
 
 
 def is_large(entry: Entry) -> bool:
-    """Return whether no row holds the value of ``entry``: only the reply to a pull brings it."""
+    """Return whether the value of ``entry`` is too large for a row: only a pull brings it."""
     return entry.kind == VALUE and entry.size > VALUE_BYTES_MAX
+
+
+def _check_lead(frame: bytes) -> None:
+    """Raise WireError unless ``frame`` is long enough, and of this protocol version."""
+    if len(frame) <= LEAD.size:
+        raise WireError(f"frame of {len(frame)} bytes is too short")
+    if frame[0] != PROTOCOL:
+        raise VersionMismatch(str(PROTOCOL), str(frame[0]))
 
 
 def _encode_delta(delta: Delta) -> bytes:
     header = Header(
-        PROTOCOL,
-        delta.topic,
-        delta.level,
-        DELTA_KIND,
-        STUBBED * delta.stubbed | INVALIDATE_ALL * delta.invalidate_all,
-        delta.source,
-        0,
-        len(delta.entries),
-        delta.epoch,
-        delta.start,
-        delta.from_version,
-        delta.to_version,
-        delta.floor,
-        delta.sent_us,
+        topic=delta.topic,
+        level=delta.level,
+        kind=DELTA_KIND,
+        flags=STUBBED * delta.stubbed | INVALIDATE_ALL * delta.invalidate_all,
+        source=delta.source,
+        entry_count=len(delta.entries),
+        epoch=delta.epoch,
+        start=delta.start,
+        from_version=delta.from_version,
+        to_version=delta.to_version,
+        floor=delta.floor,
+        sent_us=delta.sent_us,
     )
     return pack(header, b"".join(_rows(delta.entries, delta.to_version)))
 
@@ -347,7 +340,7 @@ def _decode_heartbeat(header: Header, body: bytes) -> Heartbeat:
     )
 
 
-@lru_cache(maxsize=2)  # as a rule the next heartbeat has the same: then they are the same objects
+@lru_cache(maxsize=2)  # most heartbeats have the vectors of the last: then nothing is unpacked
 def _vectors(packed: bytes, count: int) -> tuple[tuple[int, ...], ...]:
     """Return the versions and floors of ``count`` topics, and the sizes that are behind them."""
     numbers = Struct(f">{len(packed) // _U64_BYTES}Q").unpack(packed)
@@ -448,4 +441,4 @@ def _unpack(body: bytes) -> Any:
 
 KEEP_ALIVE: Final = KeepAlive()
 KEEP_ALIVE_FRAME: Final = encode(KEEP_ALIVE)
-"""Most of what an idle hub receives: ``decode`` knows it by its bytes, and reads nothing of it."""
+"""``decode`` compares it as bytes: an idle hub receives little else."""

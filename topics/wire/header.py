@@ -55,22 +55,22 @@ FLAGS_OF_KIND: Final[Mapping[int, int]] = {
 DELTA_BYTES_MAX: Final = 64 * 1024  # a delta's body: 1,000 of them queue for a stopped reader
 CHUNK_BYTES_MAX: Final = 256 * 1024  # on the plateau of throughput, 4 times less blocking than 1 MB
 VALUE_BYTES_MAX: Final = 768 * 1024  # a chunk holds at least one value and ends below 1 MiB
-PIECE_BYTES_MAX: Final = CHUNK_BYTES_MAX  # of a value that is larger
+PIECE_BYTES_MAX: Final = CHUNK_BYTES_MAX  # of a piece of a value over VALUE_BYTES_MAX
 FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
 NONCE_BYTES: Final = 16
 SET_TOPICS_MAX: Final = 256  # of a set: as many as the default number of topics
 
 LAYOUT: Final = Struct(">BHBBBBIIQQQQQQ")
-LEAD: Final = Struct(">BHB")  # what every frame begins with
+LEAD: Final = Struct(">BHB")  # the first fields, with which every frame begins
 POLICY: Final = 0xFE  # the first byte of a frame for readers with a policy: never a protocol
 POLICY_MARK: Final = bytes((POLICY,))
-POLICY_LEAD: Final = Struct(">BH")  # it, and the hub's number of their policy; 0: all of them
+POLICY_LEAD: Final = Struct(">BH")  # POLICY, and the hub's number of a policy; 0: of every policy
 CRC_AT: Final = 7
 HEADER_BYTES: Final = LAYOUT.size
 
 
 class Header(NamedTuple):
-    """The fields of the header in the order of the wire; 0 is what a kind has no use for."""
+    """The fields of the header in the order of the wire; a field that a kind does not use is 0."""
 
     protocol: int = PROTOCOL
     topic: int = 0
@@ -95,14 +95,14 @@ def prefix(topic: int, level: int) -> bytes:
 
 
 def set_prefix(topics: Collection[int], level: int) -> bytes:
-    """Return what subscribes to ``topics`` at ``level`` at once; all are of one ``window_of``."""
+    """Return one subscription to ``topics``, all of one ``window_of``, at ``level``."""
     bits = sum(1 << topic % SET_TOPICS_MAX for topic in topics)
     lead = LEAD.pack(PROTOCOL, TOPIC_SET, level)
     return lead + _SET.pack(window_of(min(topics)), bits.to_bytes(_SET_BITS_BYTES, "big"))
 
 
 def window_of(topic: int) -> int:
-    """Return which topics may be in one set with ``topic``: those with the same number."""
+    """Return the number of the window of ``topic``: the topics of a set are of one window."""
     return topic // SET_TOPICS_MAX
 
 

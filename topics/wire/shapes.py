@@ -18,9 +18,9 @@ from .header import PIECE_BYTES_MAX, VALUE_BYTES_MAX
 from .messages.fields import BY_TOPIC, U64, Cell, Content, Key
 from .messages.numbers import NUMBERS
 
-TEXT_MAX: Final = 4096
-LIST_MAX: Final = 65_536  # an Inspected of every subscriber, a Pull that names what it holds
-ROWS_MAX: Final = 2 * (NUM_TOPICS_MAX + 1)  # every topic while its level changes
+TEXT_MAX: Final = 4096  # characters of a text that has no bounds of its own
+LIST_MAX: Final = 65_536  # items: rows of an answer, or the blocks that a Pull says are held
+ROWS_MAX: Final = 2 * (NUM_TOPICS_MAX + 1)  # records by topic: two levels while a level changes
 
 
 class FieldCodec(NamedTuple):
@@ -43,8 +43,8 @@ def _fields_of(cls: type) -> dict[str, FieldCodec]:
 def _by_topic(cls: type) -> FieldCodec:
     """Return how records that begin with ``topic`` are written: their number, then columns.
 
-    A column whose values are all the same is that value. Topics are steps from the last topic,
-    the first from -1: so all of them, in order, are the step 1.
+    A column whose values are all equal is written as one value. Topics are written as steps from
+    the topic before, the first from -1, so that all topics in their order are one value: 1.
     """
     topic, *others = _fields_of(cls).values()
     names = tuple(_fields_of(cls))
@@ -227,7 +227,7 @@ def _read_column(codec: FieldCodec, column: Any, where: str, *, count: int) -> t
 
 
 def _are_within(codec: FieldCodec, column: tuple[Any, ...]) -> bool:
-    """Tell whether all are integers within the bounds of ``codec``: there are hundreds."""
+    """Tell whether a column, which may have hundreds of values, needs no check of each."""
     if codec.bounds is None or set(map(type, column)) != {int}:
         return False
     low, high = codec.bounds

@@ -49,7 +49,7 @@ from topicast.topics.wire.messages.questions import (
     ReadLogBounds,
     ReadRecent,
     ReadVersions,
-    StoreRequest,
+    StoreQuestion,
 )
 from topicast.topics.wire.refusal import Refusal
 
@@ -358,7 +358,7 @@ BEYOND = (1 << 64) - 1  # more than SQLite takes
     ],
 )
 def test_request_asks_its_question_with_numbers_that_sqlite_takes(
-    asked: StoreRequest, query: StoreQuery
+    asked: StoreQuestion, query: StoreQuery
 ) -> None:
     assert query_of(asked) == query
 

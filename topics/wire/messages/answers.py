@@ -96,7 +96,7 @@ class HeldTopics(Inspected):
 
 
 class SubscriberStatus(NamedTuple):
-    """One member of a hub. ``lag_s`` is what it reported, and its silence while it is not LIVE.
+    """One member of a hub. ``lag_s``: as it reported; while it is not LIVE, plus its silence.
 
     ``role``: reader, publisher or operator; of a command that reads: command.
     """
@@ -220,9 +220,9 @@ class MessageTrace(Inspected):
 
 
 class HubFacts(NamedTuple):
-    """A hub as catalogd sees it: whether it is connected, for how long it has (not) been, why.
+    """A hub as catalogd sees it: whether it is connected, since when, and why not.
 
-    ``unacknowledged``: changes that were sent to it, and that it has not said that it holds.
+    ``unacknowledged``: changes that catalogd has sent to it, and that it has not acknowledged.
     ``pages``: where its pages are, as it said last; empty: not known.
     """
 
@@ -272,7 +272,7 @@ class EventCosts(Inspected):
 
 
 class EventLine(NamedTuple):
-    """An event that was followed. ``number`` is larger for those that came later."""
+    """An event that catalogd has followed. ``number`` rises in the order in which events came."""
 
     number: U64
     id: I64
@@ -329,7 +329,7 @@ class TopicVersions(Inspected):
 
 
 class KeyCut(NamedTuple):
-    """A key between which and the next about as many bytes lie as were requested."""
+    """A key; between it and the next key lie about as many bytes as were requested."""
 
     key: Key
 
@@ -361,7 +361,7 @@ class HistoryPage(Inspected):
 
 
 class VersionBound(NamedTuple):
-    """The version of the last transaction."""
+    """The version of the last of the transactions."""
 
     version: U64
 

@@ -48,7 +48,7 @@ class Pull(Message):
     """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
     ``names_only``: the names of the selected partitions without their content.
-    ``bytes_max``: of the answer, about; 0: catalogd's own limit.
+    ``bytes_max``: about how long the answer may be; 0: catalogd's own limit.
     ``after``: the cursor of the answer to be continued. ``version`` not 0: only if nothing of the
     table has changed since this version of its topic, in ``epoch``. ``claims``: made in ``epoch``,
     about tables of the topic, and judged with the answer.
@@ -176,7 +176,7 @@ class Synced(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant(Message):
-    """A client to catalogd: admit the key ``public`` for a process of mine, which may only read."""
+    """A client to catalogd: admit the key ``public`` of a process of the client, to read only."""
 
     request: U64
     public: str
@@ -193,10 +193,10 @@ class Granted(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease(Message):
-    """A client to catalogd: let me alone change the table, for so long; ``lease_s`` 0 ends it.
+    """A client to catalogd: let nobody else change the table for ``lease_s``; 0 ends the lease.
 
     ``holder``: drawn by the client anew each time that it begins. ``owner``: its name for
-    people. ``renew``: only if nobody else has held the lease since I took it.
+    people. ``renew``: only if nobody else has held the lease since this holder took it.
     """
 
     request: U64
@@ -218,7 +218,7 @@ class Leased(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used(Message):
-    """A reader to catalogd: tables that it has used since it said so last. It is not answered.
+    """A reader to catalogd: tables that it has used since its last Used. It is not answered.
 
     A table was used if it was read, however it was answered, or is pinned.
     """

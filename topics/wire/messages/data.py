@@ -15,10 +15,10 @@ class Source(IntEnum):
     LOAD = 0
     EVENTS = 1
     REPORTS = 2
-    RECONCILIATION = 3  # what differed from the metastore, and no event had told by then
+    RECONCILIATION = 3  # a difference from the metastore that no event had brought by then
     ORDERS = 4
-    CATCH_UP = 5  # several of them: a hub caught up
-    OVERWRITES = 6  # a report that files which were there are gone
+    CATCH_UP = 5  # of several of these: what a hub's own catch-up brought, as stubs
+    OVERWRITES = 6  # a report of a write after which files that were there are gone
 
 
 ORIGINS: Final[Mapping[int, str]] = {
@@ -31,7 +31,6 @@ ORIGINS: Final[Mapping[int, str]] = {
     Source.OVERWRITES: "reports",
 }
 """Where a change is from, in the words of commands, watches, histories and the data source."""
-
 
 SOURCE_LOAD: Final = Source.LOAD
 SOURCE_EVENTS: Final = Source.EVENTS

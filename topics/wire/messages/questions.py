@@ -33,6 +33,9 @@ from .answers import (
 )
 from .fields import U16, U64, Message, Registration
 
+TABLE_STATES_MAX: Final = 200  # tables of one question: 10 µs each, of a turn's 2 ms
+STATISTICS_MAX: Final = 2_000  # rows of about 100 bytes; names of columns take up to 128
+
 A = TypeVar("A", bound=Inspected)
 
 
@@ -179,13 +182,12 @@ class ReadEventLog(Question[EventLines]):
 class ReadTableStates(Question[TableStates]):
     """Request of catalogd which of these ``tables``, by full name, are not as they should be.
 
-    Of TABLE_STATES_MAX of them; the others are left out.
+    catalogd looks at the first TABLE_STATES_MAX of them, and leaves the others out.
     """
 
     tables: tuple[str, ...] = ()
 
 
-TABLE_STATES_MAX: Final = 200  # of one question: 10 µs each, of a turn's 2 ms
 CATALOG_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
     *(ReadStatus, ReadVerdict, ReadHeldTopics, ReadHubs, ReadEvents, ReadEventCosts, ReadEventLog),
     ReadTableStates,
@@ -194,17 +196,17 @@ CATALOG_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreRequest(Question[A]):
+class StoreQuestion(Question[A]):
     """Request something of catalogd's store beside its entries, which a thread of its own reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadVersions(StoreRequest[TopicVersions]):
+class ReadVersions(StoreQuestion[TopicVersions]):
     """Request of catalogd which versions of each topic can be scanned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadCuts(StoreRequest[KeyCuts]):
+class ReadCuts(StoreQuestion[KeyCuts]):
     """Request keys between which about ``every_bytes`` of the values of ``topic`` lie."""
 
     topic: U16
@@ -212,7 +214,7 @@ class ReadCuts(StoreRequest[KeyCuts]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadChanges(StoreRequest[HistoryPage]):
+class ReadChanges(StoreQuestion[HistoryPage]):
     """Request the changes of a topic's tables in ``(after, until]``, but for ``skip`` rows.
 
     The oldest are the first, as many as a frame holds.
@@ -226,7 +228,7 @@ class ReadChanges(StoreRequest[HistoryPage]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBound(StoreRequest[VersionBounds]):
+class ReadBound(StoreQuestion[VersionBounds]):
     """Request the version up to which the transactions behind ``after`` replace ``count`` entries.
 
     It is that of one transaction at least.
@@ -239,7 +241,7 @@ class ReadBound(StoreRequest[VersionBounds]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadHistory(StoreRequest[HistoryPage]):
+class ReadHistory(StoreQuestion[HistoryPage]):
     """Request the newest ``count`` changes of a table behind a version; 0: what a frame holds."""
 
     db: str
@@ -249,19 +251,19 @@ class ReadHistory(StoreRequest[HistoryPage]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLogBounds(StoreRequest[LogSpan]):
+class ReadLogBounds(StoreQuestion[LogSpan]):
     """Request the numbers of the first and the last line of catalogd's log of changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLog(StoreRequest[LogPage]):
+class ReadLog(StoreQuestion[LogPage]):
     """Request the next lines of the log of changes behind the number ``after``."""
 
     after: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRecent(StoreRequest[LogPage]):
+class ReadRecent(StoreQuestion[LogPage]):
     """Request the newest ``count`` lines of the log since a time, of objects of ``pattern``.
 
     All orders are among them. ``pattern`` empty: all objects.
@@ -273,7 +275,7 @@ class ReadRecent(StoreRequest[LogPage]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFiles(StoreRequest[FilePage]):
+class ReadFiles(StoreQuestion[FilePage]):
     """Request what sweeps have found of the files of a table, by partition.
 
     ``behind``: the partition behind which the page begins; none: it is the first page.
@@ -285,7 +287,7 @@ class ReadFiles(StoreRequest[FilePage]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSweeps(StoreRequest[SweepPage]):
+class ReadSweeps(StoreQuestion[SweepPage]):
     """Request how far each table is swept, and what was found; ``behind``: the last ``db.table``.
 
     Empty: from the first.
@@ -312,15 +314,12 @@ class ReadFunctions(MetastoreQuestion[FunctionPage]):
 class ReadStatistics(MetastoreQuestion[StatisticsPage]):
     """Request the statistics of ``columns`` of a table; of these ``partitions``, if there are any.
 
-    STATISTICS_MAX is the most that a request may name: columns, times partitions.
+    The columns times the partitions of a request are STATISTICS_MAX at most.
     """
 
     table: str
     columns: tuple[str, ...]
     partitions: tuple[str, ...] = ()
-
-
-STATISTICS_MAX: Final = 2_000  # rows of about 100 bytes; names of columns take up to 128
 
 
 def answer_to(kind: type[Question[A]]) -> type[A]:

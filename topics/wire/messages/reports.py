@@ -110,15 +110,16 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep(Message):
-    """A client to catalogd: these are the files of a table, which I compared with ``revision``.
+    """A client to catalogd: the files of a table, which it compared with ``revision`` of them.
 
     ``changed``: partitions whose data is other than was known, without a report or an event;
     an empty name: any of them. ``overwritten``: files that were there may be gone. ``removed``:
     partitions of which nothing is to be known any more.
 
-    ``as_of``: the number that the next line of catalogd's log had when the run began; 0: this says
-    nothing about other partitions. Else all partitions up to ``until`` are known as of then, or
-    with ``last`` all of the table. ``whole``: the run lists those behind ``until`` in any case.
+    ``as_of``: the number that the next line of catalogd's log had when the run began. As of then
+    the run knows all partitions up to ``until``, or with ``last`` all of the table. 0: the sweep
+    says nothing about partitions that it does not name. ``whole``: the run lists the partitions
+    behind ``until`` even if the log has no change of them.
     """
 
     request: U64
