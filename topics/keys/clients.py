@@ -123,7 +123,7 @@ class Clients:
         return len(found) == 1 and not set(publics).isdisjoint(found[0].keys)
 
     def changed_since(self, before: "Clients") -> frozenset[str]:
-        """Return the keys that are here and in ``before``, of another client or policy."""
+        """Return the keys that both lists have, of a client that is another, or has changed."""
         known = ((key, one, before.with_key(key)) for one in self for key in one.keys)
         return frozenset(key for key, one, old in known if old is not None and old != one)
 

@@ -443,7 +443,7 @@ class DaemonKeys:
 
     credential: Credential
     folder: KeysFolder
-    is_guarded: bool = False  # from a folder that others guard: it changes with a restart only
+    is_guarded: bool = False  # from CREDENTIALS_DIRECTORY: it changes with a restart only
 
     def changed(self) -> Credential | None:
         """Return the credential if its file has changed; raises as ``changed_credential``."""

@@ -1,6 +1,6 @@
 """Curve: the keys of sockets, and the keys that are admitted to bound sockets.
 
-    a connection ──its public key──▶ Gate (a thread) ──▶ Admission: yes or no
+    a connection ──its public key──▶ Gate (a thread) ──▶ AdmittedKeys: yes or no
     later, each frame of it carries the same key, as its User-Id
 
 ZeroMQ requests an answer at the handshake only. So connections of keys that are no longer admitted
@@ -56,7 +56,7 @@ def check_pair(pair: KeyPair) -> None:
 
 
 def serve(made: "zmq.Socket[bytes]", name: str, pair: KeyPair) -> None:
-    """Make ``made``, to be bound, accept only keys that the Admission lists for ``name``."""
+    """Make ``made``, to be bound, accept only keys that AdmittedKeys has for ``name``."""
     made.curve_server = True
     made.curve_secretkey = pair.secret.encode("ascii")
     made.zap_domain = name.encode("utf-8")
@@ -69,7 +69,7 @@ def join(made: "zmq.Socket[bytes]", pair: KeyPair, server: str) -> None:
     made.curve_serverkey = server.encode("ascii")
 
 
-class Admission:
+class AdmittedKeys:
     """The public keys that are admitted to each bound socket; at first none.
 
     One thread changes it; any thread may call ``admits``.
@@ -94,8 +94,8 @@ class Gate:
     authenticator took 0.4 ms for each answer, of the time of a hub to which all drivers come back.
     """
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", admitted: AdmittedKeys) -> None:
+        self._admitted = admitted
         self._requests = context.socket(zmq.REP)
         self._requests.linger = 0
         self._requests.bind(ZAP_ADDRESS)
@@ -115,8 +115,8 @@ class Gate:
         while len(parts := self._requests.recv_multipart()) > 1:
             version, request, domain, _, _, mechanism, *credentials = parts
             public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
-            admitted = self._admission.admits(domain.decode("utf-8"), public.decode("ascii"))
-            verdict = (b"200", b"OK", public) if admitted else (b"400", b"no client", b"")
+            admits = self._admitted.admits(domain.decode("utf-8"), public.decode("ascii"))
+            verdict = (b"200", b"OK", public) if admits else (b"400", b"no client", b"")
             self._requests.send_multipart((version, request, *verdict, b""))
         self._requests.close()
 
@@ -154,22 +154,20 @@ class AcceptedConnections:
                 self._last = name, public, descriptor
         return known in (None, public)
 
-    def shut_one(self, frame: zmq.Frame) -> int:
-        """End the connection that ``frame``, which was counted by ``belongs``, came on; return 1.
-
-        Return 0 if it has ended already.
-        """
+    def shut_one(self, frame: zmq.Frame) -> None:
+        """End the connection of ``frame``, which ``belongs`` has noted, unless it has ended."""
         descriptor = int(frame.get(zmq.SRCFD))
         one = self._by_descriptor.get(descriptor)
         self._discard(descriptor)
-        return int(one is not None and _shut(descriptor, one.inode))
+        if one is not None:
+            _shut(descriptor, one.inode)
 
-    def shut(self, admission: Admission) -> int:
+    def shut(self, admitted: AdmittedKeys) -> int:
         """End every connection whose key is not admitted any more; return how many."""
         gone = {
             descriptor: one
             for descriptor, one in self._by_descriptor.items()
-            if not admission.admits(one.name, one.public)
+            if not admitted.admits(one.name, one.public)
         }
         for descriptor in gone:
             self._discard(descriptor)

@@ -5,12 +5,15 @@
     connect_… ───┘   ▲                └─ counts: what was carried, refused, dropped
                      └─ wake, from any thread: an Inbox does, for what it hands to the link's thread
 
-Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` parts of each
-socket, of ``BATCH_BYTES_MAX``, so a flood on one delays what waits on another by one batch. A
-message of another shape than its socket's is dropped and counted: ROUTER peer and frame, others one
-frame, a PUBLISHER only subscriptions. Every socket has keys: no frame is delivered of a key that is
-not admitted. A server that refuses our key is tried again each ``RETRY_S``, on a new socket: ZeroMQ
-does not retry. A server that rotates its keys has one of several: each is tried in turn.
+Invariants: no call waits but ``poll``, ``rest``, ``use`` (until a bound address is free again) and
+``close``. ``poll`` takes at most ``BATCH_MAX`` parts of each socket, of ``BATCH_BYTES_MAX``, so a
+flood on one socket delays what waits on another by one batch. A message of another shape than its
+socket's is dropped and counted: a ROUTER receives peer and frame, other sockets one frame, and a
+PUBLISHER only subscriptions. Every socket has keys: no frame is delivered of a key that is not
+admitted.
+
+ZeroMQ does not retry a server that refuses our key: the link does each ``RETRY_S``, on a new
+socket. A server that rotates its keys has one of several: the link tries each in turn.
 """
 
 import math
@@ -30,7 +33,7 @@ import zmq
 
 from ..errors import NotReady, UsageError
 from ..keys.credential import KeyPair
-from .curve import KEY_OF, AcceptedConnections, Admission, Gate, check_pair, join, serve
+from .curve import KEY_OF, AcceptedConnections, AdmittedKeys, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
 from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketRole, read_max
 
@@ -140,7 +143,7 @@ class Link:
     After a fork it belongs to the parent: in a child every call but ``close`` raises UsageError.
     """
 
-    def __init__(self, pair: KeyPair, io_threads: int = 1) -> None:
+    def __init__(self, pair: KeyPair) -> None:
         """Make a link whose sockets have the keys ``pair``; no peer is admitted to bound sockets.
 
         Raises:
@@ -149,12 +152,12 @@ class Link:
         check_pair(pair)
         self.counts = LinkCounts()
         self._pair = pair
-        self._admission = Admission()
+        self._admitted = AdmittedKeys()
         self._connections = AcceptedConnections()
         self._gate: Gate | None = None  # from the first bound socket on
         self._again: dict[str, float] = {}  # names of sockets: when to connect anew
         self._pid = os.getpid()
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, SOCKETS_MAX)
         self._selector = selectors.DefaultSelector()
         self._unread: dict[zmq.Socket[bytes], None] = {}
@@ -212,8 +215,8 @@ class Link:
         It may be bound later. Live connections of other keys are shut down.
         """
         self._check_usable()
-        self._admission.admit(name, publics)
-        self.counts.revoked += self._connections.shut(self._admission)
+        self._admitted.admit(name, publics)
+        self.counts.revoked += self._connections.shut(self._admitted)
 
     def use(self, pair: KeyPair) -> None:
         """Use the keys ``pair`` from now on: bound sockets at once, others when they are made.
@@ -273,7 +276,7 @@ class Link:
         return self._port(name).handshake
 
     def handshakes(self) -> dict[str, Handshake]:
-        """Return the same of all sockets, by name; of bound sockets it is NONE."""
+        """Return the handshake of each socket, by name; that of a bound socket is NONE."""
         return {name: port.handshake for name, port in self._ports.items()}
 
     def disconnect(self, name: str) -> None:
@@ -295,7 +298,7 @@ class Link:
             port.socket.send(b"\1" + prefix, zmq.NOBLOCK)
 
     def unsubscribe(self, name: str, prefix: bytes) -> None:
-        """Receive it no more; what has already arrived is still delivered."""
+        """Receive on ``name`` no more what starts with ``prefix``, but for what has arrived."""
         port = self._port(name, SocketRole.SUBSCRIBER)
         if prefix in port.prefixes:
             port.prefixes.remove(prefix)
@@ -330,7 +333,7 @@ class Link:
                 return received
 
     def rest(self, timeout_s: float) -> None:
-        """Let frames gather for so long, or until ``wake`` is called; the next ``poll`` has them.
+        """Let frames gather for ``timeout_s``, or until ``wake`` is called, for the next ``poll``.
 
         Under a flood of small frames most of the time goes into waking up for each.
         """
@@ -407,7 +410,7 @@ class Link:
         endpoint = for_bind(address)
         made = self._open(name, role, endpoint)
         if self._gate is None:
-            self._gate = Gate(self._context, self._admission)
+            self._gate = Gate(self._context, self._admitted)
         serve(made, name, self._pair)
         try:
             made.bind(endpoint)
@@ -581,8 +584,8 @@ class Link:
             return ReceivedFrame(port.name, peer, content)  # of nobody: its connection may be gone
         public = str(frame.get(KEY_OF))
         is_its_own = self._connections.belongs(port.name, peer, public, frame=frame)
-        if not self._admission.admits(port.name, public):
-            self._connections.shut(self._admission)
+        if not self._admitted.admits(port.name, public):
+            self._connections.shut(self._admitted)
             is_its_own = False
         if not is_its_own:
             self.counts.revoked += 1
@@ -611,8 +614,8 @@ class Link:
             self.counts.dropped += 1
             self._connections.shut_one(frame)
             return None
-        if not self._admission.admits(port.name, public):
-            self.counts.revoked += 1 + self._connections.shut(self._admission)
+        if not self._admitted.admits(port.name, public):
+            self.counts.revoked += 1 + self._connections.shut(self._admitted)
             return None
         prefixes = prefixes_for(public, prefix)
         port.subscribed = len(prefixes)

@@ -9,8 +9,8 @@
 
 ``WarmGroups`` holds the groups of all topics by their last use, and cools the least recently used
 ones beyond its limit. Only what the backing has is cooled.
-Invariant: a limited topic with a backing answers as any topic does. What ``since`` has still to
-return is a stub once it has changed: a change follows.
+Invariant: a limited topic with a backing answers as any topic does, but for ``since``: it yields an
+entry that has changed meanwhile as a stub, for the reader will be sent the change.
 """
 
 from collections import OrderedDict
@@ -40,7 +40,7 @@ COOLED_MAX: Final = 1000  # rows that are packed in one call: 1.5 ms
 COLD_OVERHEAD_BYTES: Final = 160
 """What a cold group costs in CPython besides its packed rows: object, two integers, slots."""
 
-FIELDS: Final = 5  # numbers of a packed row: length of its key, versions, size with kind
+_FIELDS: Final = 5  # numbers of a packed row: length of its key, versions, size with kind
 _HEAD: Final = Struct("<?IQ")  # whether numbers are wide, rows, bytes of their values
 _NOTHING: Final[dict[bytes, Entry]] = {}  # the rows of every cold group
 
@@ -156,9 +156,9 @@ class LimitedTopic(Topic):
         return super().rows(group)
 
     def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
-        """Return ``heads`` of this topic with their values; a stub for an entry that has changed.
+        """Return ``heads``, which are of this topic, with their values; as stubs if they changed.
 
-        They are as warm afterwards as before.
+        The values that are read are not kept: cold groups stay cold.
         """
         found: dict[bytes, Entry] = {}
         cold: list[bytes] = []
@@ -182,8 +182,8 @@ class LimitedTopic(Topic):
     def since(self, version: int) -> Iterator[Entry]:
         """Return what changed after ``version``, as of now, sorted by (version, key).
 
-        Values are read as the result is: what has changed by then is a stub, for the change
-        follows. Cost: as of any topic, and 10 µs for a value that is not in memory.
+        Values are read as the result is read: an entry that has changed by then is a stub.
+        Cost: as of any topic, and 10 µs for each value that is not in memory.
         """
         changed: list[Entry] = []
         for name, group in reversed(self._groups.items()):
@@ -201,7 +201,7 @@ class LimitedTopic(Topic):
     def cool(self, name: bytes) -> int:
         """Drop the values of group ``name``; return how many rows it has, 0 if it stays warm.
 
-        It does if it has no row but tombstones, or a row that the backing does not have yet.
+        It stays warm if it has only tombstones, or a row that the backing does not have yet.
         """
         group = self._groups.get(name)
         if group is None or group.packed or not self._may_cool(group):
@@ -340,7 +340,7 @@ def _unpacked(name: bytes, packed: bytes) -> dict[bytes, Entry]:
     values = iter(numbers.unpack_from(packed, _HEAD.size))
     at = _HEAD.size + numbers.size
     rows: dict[bytes, Entry] = {}
-    for length, version, schema, data, size in zip(*[values] * FIELDS, strict=True):
+    for length, version, schema, data, size in zip(*[values] * _FIELDS, strict=True):
         key = name + packed[at : at + length]
         at += length
         rows[key] = Entry(key, version, schema, data, size >> 2, None, size & 3)
@@ -358,4 +358,4 @@ def _opened_bytes(name: bytes, group: Group) -> int:
 
 
 def _numbers(rows: int, *, wide: bool) -> Struct:
-    return Struct(f"<{FIELDS * rows}{'Q' if wide else 'I'}")
+    return Struct(f"<{_FIELDS * rows}{'Q' if wide else 'I'}")

@@ -31,7 +31,7 @@ CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
 RETRY_MS: Final = 100
 RETRY_MS_MAX: Final = 5000  # for a peer that was refused as BUSY behind many others
-RETRIES_MAX: Final = 16  # of those that were refused as BUSY, in RETRY_MS
+RETRIES_MAX: Final = 16  # peers refused as BUSY that retry within the same RETRY_MS
 REFUSAL_COST: Final = 128
 CHUNK_COST: Final = 128  # in addition to its rows: headers, and frames of ZeroMQ
 CHUNK_ENTRIES_MAX: Final = 256  # 0.4 ms to make and encode, 0.4 ms to read and file: of a turn's 2
@@ -69,8 +69,8 @@ class Sender:
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
         """By peer, the streams with credit; peers and the streams of each in the order of turns."""
         self._count = 0
-        self._waiting: dict[bytes, int] = {}  # peers without room, by arrival, numbered
-        self._arrivals = 0  # of peers that there was no room for
+        self._waiting: dict[bytes, int] = {}  # by peer refused for want of room: its ``_arrivals``
+        self._arrivals = 0  # how many peers were so refused
 
     def __len__(self) -> int:
         return self._count
@@ -107,7 +107,11 @@ class Sender:
         return None
 
     def credit(self, peer: bytes, stream: int, amount: int) -> None:
-        """Let a stream send ``amount`` bytes more; ignored for a stream that ended."""
+        """Let a stream send ``amount`` bytes more; ignored for a stream that ended.
+
+        Caller: as of ``open``, for the credit that the peer gives.
+        Affects: the next turns, in which the stream has its place among the others.
+        """
         found = self._streams.get(peer, {}).get(stream)
         if found is None:
             return
@@ -116,7 +120,11 @@ class Sender:
             self._ready.setdefault(peer, OrderedDict()).setdefault(stream, found)
 
     def cancel(self, peer: bytes, stream: int) -> None:
-        """End a stream."""
+        """End a stream, if it is open.
+
+        Caller: as of ``open``, when the peer cancels or asks again; a turn after the last part.
+        Affects: other streams, which get the room.
+        """
         self._count -= stream in self._streams.get(peer, ())
         for streams in (self._streams, self._ready):
             of_peer = streams.get(peer, {})
@@ -240,8 +248,8 @@ def _chunks_of(
     """Yield the chunks of one topic: a snapshot iff tombstones that the requester needs are gone.
 
     A requester that resumes a snapshot holds nothing that was deleted before the snapshot's
-    version. A chunk that resumes a delta has every change before its token, and perhaps only a part
-    of the token's own version.
+    version. A requester that resumes a catch-up from a version has every change before its token,
+    and perhaps only a part of the token's own version.
     """
     same = one.epoch == topic.epoch
     known = one.version if same else 0
@@ -256,12 +264,12 @@ def _chunks_of(
     if resumed and not snapshot:
         after = (one.resume_version, one.resume_key)
         entries = dropwhile(lambda entry: _order(entry) <= after, entries)
-    pieces = _pieces(visible(one.topic, tuple(twins)) for _, twins in groupby(entries, _order))
+    batches = _batches(visible(one.topic, tuple(unit)) for _, unit in groupby(entries, _order))
     if one.level == MINIMAL:
-        stubs = _stubs(piece for piece, _ in pieces)
-        pieces, invalidate_all = iter([(stubs or (), True)]), stubs is None or invalidate_all
+        stubs = _stubs(batch for batch, _ in batches)
+        batches, invalidate_all = iter([(stubs or (), True)]), stubs is None or invalidate_all
     yield from _numbered(
-        pieces,
+        batches,
         partial(
             Chunk,
             topic=one.topic,
@@ -280,46 +288,46 @@ def _chunks_of(
 
 
 def _numbered(
-    pieces: Iterable[tuple[Sequence[Entry], bool]], make: Callable[..., Chunk], *, snapshot: bool
+    batches: Iterable[tuple[Sequence[Entry], bool]], make: Callable[..., Chunk], *, snapshot: bool
 ) -> Iterator[Chunk]:
-    """Yield a chunk of ``make`` for each of ``pieces``; the first may begin a ``snapshot``."""
-    for sequence, (piece, last) in enumerate(pieces):
-        token = piece[-1] if piece else None
+    """Yield a chunk of ``make`` for each of ``batches``; the first may begin a ``snapshot``."""
+    for sequence, (batch, last) in enumerate(batches):
+        token = batch[-1] if batch else None
         yield make(
             sequence=sequence,
             resume_version=token.version if token else 0,
             resume_key=token.key if token else b"",
-            entries=tuple(piece),
+            entries=tuple(batch),
             first=sequence == 0,
             last=last,
             snapshot=snapshot and sequence == 0,
         )
 
 
-def _pieces(units: Iterable[Sequence[Entry]]) -> Iterator[tuple[Sequence[Entry], bool]]:
-    """Yield ``units`` in pieces of at most a chunk's size, and whether each is the last piece.
+def _batches(units: Iterable[Sequence[Entry]]) -> Iterator[tuple[Sequence[Entry], bool]]:
+    """Yield ``units`` in batches of at most a chunk's size, and whether each is the last batch.
 
-    A piece has a unit at least; without units there is an empty piece. The entries of a unit
-    share (version, key): a PREFIX and the table's own of a transaction. Only one unit is read
-    ahead, so that a piece costs a turn nothing of the next piece.
+    A batch has a unit at least; without units there is an empty batch. The entries of a unit
+    share (version, key): a PREFIX and the table's own entry of one transaction. Only one unit is
+    read ahead, so that the turn that sends a batch does little work for the next batch.
     """
-    piece: list[Entry] = []
+    batch: list[Entry] = []
     size = 0
     for unit in units:
         cost = sum(map(row_bytes, unit))
-        if piece and (size + cost > CHUNK_BYTES_MAX or len(piece) >= CHUNK_ENTRIES_MAX):
-            yield piece, False
-            piece, size = [], 0
-        piece += unit
+        if batch and (size + cost > CHUNK_BYTES_MAX or len(batch) >= CHUNK_ENTRIES_MAX):
+            yield batch, False
+            batch, size = [], 0
+        batch += unit
         size += cost
-    yield piece, True
+    yield batch, True
 
 
-def _stubs(pieces: Iterable[Sequence[Entry]]) -> Sequence[Entry] | None:
-    """Return the stubs of all ``pieces``; None if they are too many for one frame."""
+def _stubs(batches: Iterable[Sequence[Entry]]) -> Sequence[Entry] | None:
+    """Return the stubs of all ``batches``; None if they are too many for one frame."""
     stubs: list[Entry] = []
-    for piece in pieces:
-        stubs += map(stub, piece)
+    for batch in batches:
+        stubs += map(stub, batch)
         if sum(map(row_bytes, stubs)) > STUBS_BYTES_MAX:
             return None
     return stubs

@@ -33,7 +33,7 @@ LIVE: Final = FollowerState.LIVE
 QUEUE_MAX: Final = 4096  # deltas held during one catch-up; beyond, a second catch-up is cheaper
 QUEUE_BYTES_MAX: Final = 4 << 20
 SILENCE_S: Final = 2.0  # without a chunk for so long a stream counts as lost
-SILENCE_S_MAX: Final = 16.0  # if those before were, too: more requests would make it slower
+SILENCE_S_MAX: Final = 16.0  # after others were lost: more requests would make the peer slower
 RETRY_S: Final = 0.2  # between two requests of which the first brought nothing
 RETRY_S_MAX: Final = 10.0  # the longest that a refusal can make us wait
 
@@ -108,7 +108,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The peer's position, for a follower without any: later deltas are sure to come."""
+    """The peer's position, which a follower without one takes: all later deltas will come."""
 
     epoch: int
     version: int
@@ -129,8 +129,10 @@ class Follower:
         self.stream = 0  # 0: none is open
         self._sequence = 0
         self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
-        self._cut = 0  # the lowest cut of what was filed since the position
-        self._end_min = 0  # a catch-up ends at or above: the highest cut filed, or LIVE before
+        self._cut = 0  # the lowest ``to_version`` of the chunks filed since the position; 0: none
+        self._end_min = 0
+        """The lowest version at which a catch-up may end: the highest ``to_version`` of the chunks
+        filed since the position, and of what was LIVE before in this epoch."""
         self._progressed = True  # whether the last request brought anything
         self._requested_at = 0.0  # seconds: of the last request
         self._request_at = 0.0  # seconds: when BEHIND, the time of the next request
@@ -185,7 +187,7 @@ class Follower:
         self._request_at = now + self._silence_s
 
     def on_stream_active(self, *, now: float) -> None:
-        """Wait on: the open stream carries another topic, or waits for credit."""
+        """Wait for the open stream anew: it carries another topic, or waits for credit."""
         if self.stream:
             self._request_at = now + self._silence_s
 
@@ -262,7 +264,7 @@ class Follower:
 
     def _end(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
         if chunk.to_version < self._end_min:
-            return self._on_lost(now)  # this sender lags behind what was filed or LIVE before
+            return self._on_lost(now)  # this sender lags behind another, which sent before
         before = self.version
         self.version = max(self.version, chunk.to_version)
         self._progressed = self._progressed or self.version > before

@@ -36,10 +36,10 @@ from .follower import (
     Want,
 )
 
-ANSWERS_MAX: Final = 4  # a peer may take so many times as long as for its last answer,
-PATIENCE_S_MAX: Final = 60.0  # or so long: 1,000 that join at once wait for each other
+ANSWERS_MAX: Final = 4  # how many times as long as its last answer the next of a peer may take
+PATIENCE_S_MAX: Final = 60.0  # but no longer: 1,000 readers that join at once wait for each other
 CANCELLED_MAX: Final = 64  # streams of which it is known when they were cancelled
-CANCEL_AGAIN_S: Final = 1.0  # until what still comes of a cancelled stream is answered again
+CANCEL_AGAIN_S: Final = 1.0  # until a Cancel is repeated for what still comes of its stream
 
 TopicLevel = tuple[int, int]  # a topic at a level
 
@@ -62,7 +62,7 @@ class _Stream:
     waiting: dict[TopicLevel, bool]  # what it still has to bring: True until its turn has come
     silence_s: float  # after which it counts as lost
     credit: int = 0  # bytes: granted and not used, as far as we know
-    used: int = 0  # bytes, since it was last looked at whether to grant more
+    used: int = 0  # bytes processed since the last look at whether to grant more
 
 
 class ReplicaSet:
@@ -97,7 +97,7 @@ class ReplicaSet:
         self._wants: dict[TopicLevel, Wanted] = {}  # for the next request
         self._streams: dict[int, _Stream] = {}  # open streams by id; each has something to bring
         self._soonest: tuple[TopicLevel | None, float | None] | None = None
-        """What is due first, and when; None: not known. It is looked for among hundreds."""
+        """What is due first, and when; both None: nothing is; None: to be found among hundreds."""
         self._cancelled = Newest[int, float](CANCELLED_MAX)  # streams by id: when each was last
 
     @property
@@ -159,8 +159,8 @@ class ReplicaSet:
     def feed(self, topic_level: TopicLevel, fact: Fact, *, now: float) -> Iterator[Step]:
         """Yield what ``fact`` means for a follower; each step is applied before the next is taken.
 
-        Without a follower, or once a step had it stopped, there are none. What no message of the
-        topic has caused waits until its deltas are sure to come.
+        Without a follower, or once a step had it stopped, there are none. PeerAt, StreamLost and
+        Due, which no message of the topic has caused, change nothing until deltas are sure to come.
         """
         follower = self._followers.get(topic_level)
         if follower is None:
@@ -201,9 +201,9 @@ class ReplicaSet:
         return tuple(found.waiting) if found is not None else ()
 
     def cancel(self, stream: int, *, now: float) -> bool:
-        """Return whether to cancel ``stream``, of which something came that is of no use.
+        """Return whether to send a Cancel of ``stream``, of which something came that is of no use.
 
-        All that was sent before the peer read the last Cancel still comes: none is sent for each.
+        What the peer sent before it read the last Cancel still comes, and needs no other Cancel.
         """
         if now < self._cancelled.get(stream, -CANCEL_AGAIN_S) + CANCEL_AGAIN_S:
             return False
@@ -256,7 +256,7 @@ class ReplicaSet:
         return self.behind
 
     def discard_wants(self) -> None:
-        """Discard what was wanted; a follower that still wants it says so again."""
+        """Discard what was wanted; a follower that is fed a StreamLost or a Due wants it again."""
         self._wants.clear()
 
     def request(self, topic_levels: Iterable[TopicLevel], *, now: float) -> CatchUp | None:
