@@ -48,7 +48,7 @@ class Admission:
                 self._remove(member)
 
     def obey(self, member: Member, message: ClientList) -> Refused | None:
-        """Take the list of clients that ``member``, a catalogd, has sent; return why not."""
+        """Admit the clients in the list of ``member``, a catalogd, or return why not."""
         if message.text == self._client_list and self._clients.are_kept_by(member.client.keys):
             return None  # it is sent again and again
         try:

@@ -8,8 +8,8 @@ from ..topics.wire.messages.data import Heartbeat
 from .content.ingest import Ingest
 
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
-MEMBER_S: Final = 0.001  # of the longest pause, for each member: each handles all
-SIZES_EVERY: Final = 20  # heartbeats
+MEMBER_S: Final = 0.001  # for each member, of the longest pause: each handles all heartbeats
+SIZES_EVERY: Final = 20  # heartbeats, of which one has the sizes of topics
 _SUBSCRIBED: Final = b"\1" + HEARTBEAT_PREFIX
 
 
@@ -52,10 +52,9 @@ class HeartbeatTimer:
     """When the next heartbeat is due: each period, and soon after a new subscription.
 
     A new reader needs a heartbeat before it joins anything; readers that come at once share it.
-    While readers go on coming, as after a restart of the hub, each heartbeat that is brought
-    forward has a pause before it of twice the last pause, up to SOON_S and MEMBER_S for each
-    member, and at most the period: every reader handles all. Of few members each waits little more
-    than SOON_S.
+    While readers keep coming, as after a restart of the hub, the pause before a heartbeat that is
+    brought forward doubles, because every reader handles every heartbeat. It ends at SOON_S plus
+    MEMBER_S for each member, and at the period: with few members none waits much over SOON_S.
     """
 
     def __init__(self, period_s: float) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
+from ..topics.backports import assert_never
 from ..topics.errors import WireError
 from ..topics.keys.clients import Client, Clients
 from ..topics.keys.credential import PublicKeys
@@ -22,9 +23,7 @@ from ..topics.slices import in_slices
 from ..topics.streams.bulk import Sender, SendTo
 from ..topics.turn import Turn
 from ..topics.wire import encode
-from ..topics.wire.header import (
-    PROTOCOL,
-)
+from ..topics.wire.header import PROTOCOL
 from ..topics.wire.messages.answers import DriverStatus, HubTopic, Inspected, SubscriberStatus
 from ..topics.wire.messages.connection import (
     Bye,
@@ -65,13 +64,7 @@ from .members.membership import MEMBERS_MAX, Member, Membership
 from .publishers import Publishers
 from .reader_requests import ReaderRequest, ReaderRequests
 from .replies import Replies
-from .status import (
-    HubCounts,
-    HubStatus,
-    driver_status,
-    subscriber_status,
-    topic_status,
-)
+from .status import HubCounts, HubStatus, driver_status, subscriber_status, topic_status
 from .subscriptions import DataSubscriptions, is_to_full
 
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
@@ -137,7 +130,7 @@ class Hub:
             self._membership,
             turn=turn,
             drivers=self._drivers,
-            pictures=self.status_in_slices,
+            statuses=self.status_in_slices,
         )
         self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
         self._watch_at = 0.0  # when deadlines are looked at next
@@ -160,7 +153,7 @@ class Hub:
 
     @property
     def answering(self) -> bool:
-        """Whether a TurnEnd has to make a slice of what somebody inspects, or its answer."""
+        """Whether the next TurnEnd has to make a slice of a status, or an answer, for a caller."""
         return self._introspection.answering
 
     def handle(self, fact: Fact, *, now: float) -> Effects:
@@ -178,6 +171,8 @@ class Hub:
                 self._introspection.ask(question)
             case TurnEnd(wall_us=wall_us):
                 self._on_tick(wall_us)
+            case _:
+                assert_never(fact)
         return self._turn.end()
 
     def story(self, topic: int | None = None) -> tuple[str, ...]:
@@ -193,7 +188,7 @@ class Hub:
         self._turn.now = now
         try:
             leads = peer == self._publishers.peer(Channel.BULK)
-            frames = self.ingest.put(frame) if leads else self._stray_fault(peer)
+            frames = self.ingest.put(frame) if leads else self._delta_refusal(peer)
         except WireError as error:
             self._on_undecodable(peer, error)
             return ()
@@ -237,15 +232,15 @@ class Hub:
         return sends
 
     def status(self, *, now: float) -> HubStatus:
-        """Return a picture of the hub, which does not change afterwards."""
+        """Return the status of the hub, which does not change afterwards."""
         self._turn.now = now
         return next(status for status in self.status_in_slices() if status is not None)
 
     def status_in_slices(self) -> Iterator[HubStatus | None]:
-        """Yield None after each slice of a picture, and the picture at last.
+        """Yield None after each slice of a status, and the status at last.
 
         Its totals and its rows agree, and its topics are of one start of catalogd: if another start
-        is announced meanwhile, it begins anew.
+        is announced meanwhile, the status is begun anew.
         """
         ingest, membership = self.ingest, self._membership
         while True:
@@ -351,8 +346,8 @@ class Hub:
         self._membership.mark_alive(member)
         return role_fault(kind, role=member.role, channel=channel) or member
 
-    def _stray_fault(self, peer: bytes) -> Refused:
-        """Return why a delta is refused that does not come from the publisher that leads."""
+    def _delta_refusal(self, peer: bytes) -> Refused:
+        """Return the refusal of a delta from ``peer``, which is not the publisher that leads."""
         sender = self._member_or_fault(peer, Delta)
         return sender if isinstance(sender, Refused) else refuse(Refusal.START, NOT_ANNOUNCED)
 

@@ -1,6 +1,6 @@
-"""Introspection: tables of facts, the hub's own and those that only a reader has.
+"""Introspection: answers to questions about the hub, and about a reader, which the reader answers.
 
-    operator ──ReadSubscribers──▶ hub: a picture, in slices ──Inspected──▶ operator
+    operator ──ReadSubscribers──▶ hub: a status, in slices ──Inspected──▶ operator
 
     operator ──ReadLevels of a member──▶ hub ──ReadLevels──▶ that reader
     operator ◀────────Inspected─────────── hub ◀───Inspected───  (or Refused)
@@ -34,15 +34,15 @@ from .reader_requests import lag_versions
 from .status import HubStatus, answer, answer_for_policy
 
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
-ASKED_MAX: Final = 256  # requests that wait for a picture: a thousand rows of it take 20 ms
-AGAIN_MS: Final = 100  # until one beyond them is sent again: time for some pictures
+ASKED_MAX: Final = 256  # requests that wait for a status: a thousand rows of it take 20 ms
+AGAIN_MS: Final = 100  # until one beyond them is sent again: time for some statuses
 
 
 @dataclass(frozen=True, slots=True)
 class _Forwarded:
     """A ``request`` of an operator on ``peer``, forwarded to the reader ``registration``.
 
-    ``peer`` is empty if a page of this process has asked.
+    ``peer`` is empty if a page of this process is the caller.
     """
 
     peer: bytes
@@ -50,7 +50,7 @@ class _Forwarded:
     registration: bytes
 
     def to(self, answer: Inspected | Refused) -> SendTo | Answered:
-        """Return ``answer`` as it goes to who has asked."""
+        """Return ``answer`` as it goes to the caller."""
         if not self.peer:
             return Answered(self.request, answer)
         return SendTo(self.peer, replace(answer, request=self.request))
@@ -68,8 +68,8 @@ class _Asked:
 class Introspection:
     """Answers from what the hub knows, and forwards to readers what only they know.
 
-    ``pictures`` begins a picture of the hub: it yields None after each slice, and the picture at
-    last. A status that has begun before a request arrived does not answer it.
+    ``statuses`` begins a status of the hub: it yields None after each slice, and the status at
+    last. A status that was begun before a request arrived does not answer it.
     """
 
     def __init__(
@@ -79,17 +79,17 @@ class Introspection:
         *,
         turn: Turn[Effect],
         drivers: Drivers,
-        pictures: Callable[[], Iterator[HubStatus | None]],
+        statuses: Callable[[], Iterator[HubStatus | None]],
     ) -> None:
         self._turn = turn
         self._ingest = ingest
         self._drivers = drivers
         self._membership = membership
-        self._pictures = pictures
-        self._asked: list[_Asked] = []  # at most ASKED_MAX, for the next picture
-        self._slices: Iterator[HubStatus | None] = iter(())  # the rest of the present picture
-        self._status: HubStatus | None = None  # the present picture, once it is whole
-        self._answering = deque[_Asked]()  # whom the present picture answers
+        self._statuses = statuses
+        self._asked: list[_Asked] = []  # at most ASKED_MAX, for the next status
+        self._slices: Iterator[HubStatus | None] = iter(())  # the rest of the present status
+        self._status: HubStatus | None = None  # the present status, once it is whole
+        self._answering = deque[_Asked]()  # what the present status answers
         self._waiting = Newest[int, _Forwarded](WAITING_MAX)
         """By the request id that the hub uses with readers, the oldest first."""
         self._last_id = 0
@@ -99,7 +99,7 @@ class Introspection:
     ) -> tuple[bytes, ReaderQuestion[Any] | Inspected | Refused | None]:
         """Return a peer and the message for it: the answer to ``peer``, or a reader's request.
 
-        None: ``make_slice`` sends the answer, once a picture of the hub has been made. A ``caller``
+        None: ``make_slice`` sends the answer, once a status of the hub has been made. A ``caller``
         with a policy sees members with its own key, and no totals of others.
         """
         if isinstance(question, ReadWriter):
@@ -120,16 +120,16 @@ class Introspection:
         return bool(self._answering or self._asked)
 
     def make_slice(self) -> None:
-        """Make a slice of a picture that somebody waits for, or send one answer of it.
+        """Make a slice of a status that a caller waits for, or send one answer of it.
 
-        Whoever has left meanwhile, or is not admitted any more, receives none.
+        A caller that has left meanwhile, or is not admitted any more, is sent none.
         """
         if not self._answering:
             if not self._asked:
                 return
             self._answering.extend(self._asked)
             self._asked.clear()
-            self._slices, self._status = self._pictures(), None
+            self._slices, self._status = self._statuses(), None
         if self._status is None:
             self._status = next(self._slices)
             return
@@ -154,7 +154,7 @@ class Introspection:
             self._turn.add(SendTo(to, message))
 
     def on_answer(self, member: Member, answer: Inspected | Refused) -> None:
-        """Forward a reader's answer to the member or page that has asked; drop any other answer."""
+        """Forward a reader's answer to the member or page that asked; drop any other answer."""
         found = self._waiting.get(answer.request)
         if found is not None and found.registration == member.registration:
             del self._waiting[answer.request]
@@ -182,7 +182,7 @@ class Introspection:
         return to, replace(question, request=self._last_id)
 
     def _ask_for(self, asked: _Asked) -> Refused | None:
-        """Have the next picture answer; or return why it does not."""
+        """Have the next status answer; or return why it does not."""
         if len(self._asked) >= ASKED_MAX:
             text = f"{ASKED_MAX} requests for tables wait already"
             return refuse(Refusal.RETRY, text, retry_ms=AGAIN_MS)

@@ -21,7 +21,7 @@ from .effects import Effect
 from .members.membership import Member, Membership
 from .replies import Replies
 
-RIVAL_S: Final = 120.0  # since another took over: catalogd waits for up to 60 s to do the same
+RIVAL_S: Final = 120.0  # after it lost the lead: a catalogd takes it back within 60 s
 
 
 class Publishers:
@@ -82,7 +82,7 @@ class Publishers:
         self._turn.add(SendTo(peer, member.have))
 
     def announce(self, member: Member, peer: bytes, announce: Announce) -> Refused | None:
-        """Let ``member`` lead, and refuse whoever led before; return why it may not."""
+        """Let ``member`` lead, and refuse the member that led before; or return why it may not."""
         ingest = self._ingest
         before = ingest.catalog_address
         other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
@@ -96,7 +96,7 @@ class Publishers:
         if ingest.epoch != epoch:
             self._membership.drop_everything()
         moved = member is not self.leader and before != announce.catalog_address
-        if moved and self._is_heard(self.leader):
+        if moved and self._is_alive(self.leader):
             self._deposed = before, self._turn.now
         self.leader = member
         if old and old != peer:
@@ -112,14 +112,6 @@ class Publishers:
         address, at = self._deposed
         return address if self._turn.now - at <= RIVAL_S else ""
 
-    def _is_heard(self, member: Member | None) -> bool:
-        """Return whether ``member`` has not left, and was heard a moment ago."""
-        return (
-            member is not None
-            and self._membership.get(member.registration) is member
-            and self._turn.now - member.seen_at < SUSPECT_S
-        )
-
     def introduce(self, member: Member, message: Introduction) -> Refused | None:
         """Take a catalogd's address and pages; return what is wrong with them."""
         try:
@@ -128,3 +120,11 @@ class Publishers:
             return refuse(Refusal.WIRE, str(error))
         member.catalog_address, member.pages = message.catalog_address, pages
         return None
+
+    def _is_alive(self, member: Member | None) -> bool:
+        """Return whether ``member`` has not left, and has sent something a moment ago."""
+        return (
+            member is not None
+            and self._membership.get(member.registration) is member
+            and self._turn.now - member.seen_at < SUSPECT_S
+        )

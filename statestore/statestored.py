@@ -1,8 +1,9 @@
 """Statestored: the shell around the hub: sockets, the clock, the turn.
 
-A turn takes 2 ms of CPU at most: take some of what arrived, puts on the hot path; let the hub
-decide; send some chunks; then the heartbeat and what the turn collected; at times a slice of a
-status.
+A turn takes 2 ms of CPU at most. It takes some of the frames that arrived (catalogd's deltas on the
+hot path, ``Hub.put``) and lets the hub decide about the others. It sends some chunks of catch-ups,
+then what the hub has collected in the turn, and the heartbeat if it is due. Now and then it makes a
+slice of the hub's status.
 """
 
 import logging
@@ -15,6 +16,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
+from ..topics.backports import assert_never
 from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
@@ -41,9 +43,10 @@ PORT: Final = "--state_store_port (0 takes any free ones)"
 NEXT_PORT: Final = "--state_store_port, whose next port is for data (0 takes any free ones)"
 TAKE_S: Final = 0.0005  # of a turn, for what arrived
 TURN_S: Final = 0.0005  # of a turn, for chunks: a small delta waits that long, and one chunk more
-STATUS_S: Final = 0.5  # between two pictures
+STATUS_S: Final = 0.5  # between two statuses
 KEYS_S: Final = 0.5  # between two looks at the hub's own key file
 TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
+_DELTA: Final = bytes((DELTA_KIND,))  # a delta's fifth byte
 
 log = logging.getLogger(__name__)
 
@@ -71,14 +74,14 @@ class Statestored:
         self._keys = keys
         self._credential = keys.credential
         self._keys_at = 0.0  # when the key file is looked at next
-        self._rereads_clients = False  # whether the folder has a list of other keys of catalogd
+        self._rereads_clients = False  # whether to read the folder's list: catalogd has other keys
         self._clients = clients
         self._clock = clock
         self._wall_us = wall_us
         self._received: deque[ReceivedFrame] = deque()  # by the last poll, and not taken yet
         self._asked: dict[int, Future[Inspected | Refused]] = {}
         """By their numbers: questions of pages to readers that nobody has answered yet."""
-        self._asks: deque[Ask] = deque()  # those that the hub does not know yet; of any thread
+        self._asks: deque[Ask] = deque()  # questions for the next turn; any thread appends
         self._numbers = count(1)
         self._stopping = False
         self._memory_at = 0.0  # when the next look at what is resident is due
@@ -122,7 +125,7 @@ class Statestored:
     def ask(self, question: ReaderQuestion[Any]) -> "Future[Inspected | Refused]":
         """Return what a reader will answer to ``question``; from any thread.
 
-        Who has waited long enough cancels it: a reader that is stopped never answers.
+        A caller that has waited long enough cancels the future: a stopped reader never answers.
         """
         number, found = next(self._numbers), Future[Inspected | Refused]()
         self._asked[number] = found
@@ -264,6 +267,8 @@ class Statestored:
                 case Admit(clients=clients):
                     self._admit(clients)
                     self._keep(clients)
+                case _:
+                    assert_never(effect)
 
     def _renew_status(self, now: float) -> None:
         """Make a slice of the next status, if it is time."""
@@ -288,7 +293,7 @@ def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, 
 
     Raises:
         LinkError: a port is taken.
-        ConfigError: the keys cannot be used.
+        ConfigError: the keys cannot be used, or --mem_limit leaves no room for content.
     """
     clients = keys.last_clients()
     limit_bytes = config.limit_bytes()
@@ -321,6 +326,3 @@ def _fact(peer: bytes, frame: bytes, *, client: Client) -> Fact:
         return MessageReceived(peer, decode(frame), client)
     except WireError as error:
         return Undecodable(peer, error)
-
-
-_DELTA: Final = bytes((DELTA_KIND,))

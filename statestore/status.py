@@ -1,4 +1,4 @@
-"""Status: an immutable picture of a hub for pages, metrics and operators.
+"""Status: what a hub is and does at one moment, for pages, metrics and operators.
 
 ``answer`` gives the answer to a question; any thread may hold a HubStatus.
 """
@@ -63,10 +63,6 @@ _COMMON: Final = frozenset(
     )
 )
 """The facts that are shown to a caller with access to some databases only."""
-_TOTALS_OF_TOPIC: Final = dict.fromkeys(
-    ("entries", "full_bytes", "full_members", "minimal_members")
-)
-"""Of a topic, what is not shown to such a caller."""
 
 
 @dataclass(slots=True)
@@ -89,50 +85,35 @@ class HubCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubStatus:
-    """A hub at one moment.
-
-    ``num_topics``: 0 until a catalogd has announced itself. ``unannounced``: names a catalogd that
-    is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
-    whether it has not yet everything that catalogd had announced. ``rival``: the address of another
-    catalogd that led lately and lived on; empty: none did. ``behind_s``: since when it lacks what
-    catalogd has announced; 0: it lacks nothing. ``catalogd_pages``: where its pages are, as it
-    said; empty: not known. ``handshake_failed_s``: since a client with a key that is not admitted
-    tried to connect; None: none did. ``driver_counts``: what drivers have counted since they first
-    announced themselves here. ``answers_audited``: tables of which readers have compared their
-    memory with catalogd, as they said here; ``answers_differing``: those that were not equal;
-    ``answers_differed_s``: since the last of them, None: none was. ``applied``: seconds from the
-    broadcast of changes to the reports of readers that have applied them. ``cold_bytes``: of values
-    that readers pull, by the limit of memory. ``memory``: what is known of that limit; None: there
-    is none.
-    """
+    """A hub at one moment; a time ending in ``_s`` is how many seconds ago, or for how long."""
 
     hub: int
     epoch: int
     start: int
-    num_topics: int
+    num_topics: int  # without the namespace; 0 until a catalogd has announced itself
     data_address: str
-    catalog_address: str
+    catalog_address: str  # where catalogd takes requests, also before it has announced itself
     catalog_name: str
     watermark: int
     offers: int
-    publisher: str
-    unannounced: str
-    rival: str
+    publisher: str  # the name of the catalogd that leads; empty: none does
+    unannounced: str  # the name of a catalogd that is connected while none leads
+    rival: str  # the address of another catalogd that led lately and lived on; empty: none did
     publisher_silent_s: float
-    catalogd_pages: str
+    catalogd_pages: str  # where its pages are, as it said; empty: not known
     topics_behind: int
-    behind_s: float
+    behind_s: float  # for how long it has lacked what catalogd announced; 0: it lacks nothing
     streams: int
-    seeding: bool
-    handshake_failed_s: float | None
-    answers_audited: int
-    answers_differing: int
-    answers_differed_s: float | None
-    memory: MemoryFacts | None = None
-    cold_bytes: int = 0
+    seeding: bool  # whether some topics have not been caught up once
+    handshake_failed_s: float | None  # since a client with a wrong key tried to connect
+    answers_audited: int  # tables whose content in memory readers have compared with catalogd
+    answers_differing: int  # those that were not equal
+    answers_differed_s: float | None  # since the last of these; None: all were equal
+    memory: MemoryFacts | None = None  # what is known of the limit of memory; None: there is none
+    cold_bytes: int = 0  # of values that the limit keeps out of memory: readers pull them
     counts: HubCounts
-    driver_counts: Mapping[str, int]
-    applied: HistogramFacts
+    driver_counts: Mapping[str, int]  # the counts of drivers since they first announced themselves
+    applied: HistogramFacts  # seconds from a broadcast to the report that a reader has applied it
     topics: tuple[HubTopic, ...]
     subscribers: tuple[SubscriberStatus, ...]
     drivers: tuple[DriverStatus, ...]

@@ -1,16 +1,15 @@
 """Subscriptions of the data socket: which topics are wanted at minimal, and barriers."""
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
-from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
+from ..topics.topic import FULL, MINIMAL
 from ..topics.wire.header import (
     BARRIER_PREFIX,
     HEARTBEAT_PREFIX,
     NONCE_BYTES,
-    prefix,
     prefixes_in,
+    topic_level_of,
 )
 from .status import HubCounts
 
@@ -19,16 +18,16 @@ _BARRIER_BYTES: Final = len(BARRIER_PREFIX) + NONCE_BYTES
 
 def is_to_full(frame: bytes) -> bool:
     """Return whether ``frame`` begins subscriptions to topics at full, and nothing else."""
-    return frame[:1] == b"\1" and all(
-        _topic_level(one)[1] == FULL for one in prefixes_in(frame[1:])
-    )
+    topic_levels = map(topic_level_of, prefixes_in(frame[1:]))
+    return frame[:1] == b"\1" and all(one is not None and one[1] == FULL for one in topic_levels)
 
 
 class DataSubscriptions:
     """The topics with subscribers at minimal, and the answers to barriers.
 
     Any peer of the data socket may subscribe to anything, so what is kept here is bounded. The end
-    of one subscription does not say whether others are left: then members count that have joined.
+    of one subscription does not say whether others are left: after it only members count that have
+    joined.
     """
 
     def __init__(self, counts: HubCounts, followers: Callable[[int, int], int]) -> None:
@@ -48,20 +47,9 @@ class DataSubscriptions:
             self._counts.barriers += begins
             return prefixed if begins else None
         for one in prefixes_in(prefixed):
-            topic, level = _topic_level(one)
-            if level == MINIMAL:
-                (self._minimal.add if begins else self._minimal.discard)(topic)
-            elif level != FULL and one != HEARTBEAT_PREFIX:
-                self._counts.subscriptions_invalid += 1
+            topic_level = topic_level_of(one)
+            if topic_level is None:
+                self._counts.subscriptions_invalid += one != HEARTBEAT_PREFIX
+            elif topic_level[1] == MINIMAL:
+                (self._minimal.add if begins else self._minimal.discard)(topic_level[0])
         return None
-
-
-@lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)
-def _topic_level(prefixed: bytes) -> tuple[int, int]:
-    """Return the topic and the level of a subscription's prefix; level NONE if it is of no topic.
-
-    Each driver subscribes to the same hundreds.
-    """
-    topic = int.from_bytes(prefixed[1:3], "big")
-    known = (level for level in (MINIMAL, FULL) if prefixed == prefix(topic, level))
-    return topic, next(known, NONE) if is_topic(topic, NUM_TOPICS_MAX) else NONE

@@ -55,12 +55,13 @@ from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
 from ...topics.wire.refusal import Refusal, refuse
 from ..members.applied import VersionTimes
 from .policies import Policies
-from .stub_deltas import brought, minimal, stub_bytes
+from .stub_deltas import catch_up_stubs, minimal, stub_bytes
 from .validation import chunk_fault, delta_fault
 
-QUIET_S: Final = 0.1  # a heartbeat overtakes deltas that wait on bulk: believed when bulk is quiet,
-BELIEVED_S: Final = 0.5  # or after so long, quiet or not
-
+# A heartbeat may overtake deltas, which come on another connection. So what it says that the hub
+# lacks is requested only once there was no delta for QUIET_S, or it is BELIEVED_S old.
+QUIET_S: Final = 0.1
+BELIEVED_S: Final = 0.5
 
 ToPublisher = CatchUp | Credit | Cancel | Filed | Refused
 
@@ -79,8 +80,8 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingHeartbeat:
-    """A publisher's heartbeat that is not believed, or not reached, yet."""
+class _PendingHeartbeat:
+    """A heartbeat of the publisher, until the hub has its versions, or requests what it lacks."""
 
     at: float  # seconds: when it came
     versions: tuple[int, ...]  # by slot
@@ -125,8 +126,8 @@ class Ingest:
         self._unseeded = 0  # slots not caught up once
         self._replicas = ReplicaSet(next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
-        self._pending_heartbeats: deque[PendingHeartbeat] = deque()
-        """The oldest heartbeat that is not believed yet, and the newest."""
+        self._pending_heartbeats: deque[_PendingHeartbeat] = deque()
+        """The oldest heartbeat whose versions are not all reached, and the newest."""
 
     @property
     def seeding(self) -> bool:
@@ -139,7 +140,7 @@ class Ingest:
         return self._replicas.behind_count
 
     def behind_s(self) -> float:
-        """Return since when catalogd has versions that it announced and that are not held here."""
+        """Return how long ago catalogd announced a version that is not held here; 0: none such."""
         waits = self._pending_heartbeats
         return max(self._clock.now - waits[0].at, 0.0) if waits else 0.0
 
@@ -195,7 +196,7 @@ class Ingest:
             slot.topic.raise_floor(header.floor)
         if not (self._has_minimal(header.topic) or self._policies.has_policy_levels(header.topic)):
             return (frame,)
-        return frame, *self._less_of(delta_of(header, entries))
+        return frame, *self._reduced(delta_of(header, entries))
 
     def chunk(self, chunk: Chunk) -> tuple[bytes, ...]:
         """Take a part of a catch-up, and return the frames to broadcast.
@@ -240,7 +241,7 @@ class Ingest:
             return None
         while len(self._pending_heartbeats) > 1:
             self._pending_heartbeats.pop()
-        pending = PendingHeartbeat(self._clock.now, heartbeat.versions, heartbeat.watermark)
+        pending = _PendingHeartbeat(self._clock.now, heartbeat.versions, heartbeat.watermark)
         self._pending_heartbeats.append(pending)
         rows = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
         for slot, version, floor in rows:
@@ -398,16 +399,16 @@ class Ingest:
         advanced = slot.seeded and topic.version > from_version
         self._unseeded -= not slot.seeded
         slot.seeded = True
-        delta = brought(topic, chunk, from_version=from_version, stub_bytes=slot.stub_bytes)
+        delta = catch_up_stubs(topic, chunk, from_version=from_version, stub_bytes=slot.stub_bytes)
         frames = self._forward(delta) if advanced else ()
         slot.stub_bytes = 0
         topic.raise_floor(chunk.floor)
         return frames
 
     def _forward(self, delta: Delta) -> tuple[bytes, ...]:
-        return encode(delta), *self._less_of(delta)
+        return encode(delta), *self._reduced(delta)
 
-    def _less_of(self, delta: Delta) -> tuple[bytes, ...]:
+    def _reduced(self, delta: Delta) -> tuple[bytes, ...]:
         """Return the frames of ``delta`` for subscribers at minimal, and for each policy."""
         stubs = (encode(minimal(delta)),) if self._has_minimal(delta.topic) else ()
         return stubs + self._policies.deltas(delta)

@@ -3,9 +3,9 @@
     a delta ──▶ every unrestricted subscriber, as it is
         └─cut once for each policy and level that somebody follows──▶ the readers of that policy
 
-A frame for them begins with the number that their policy has here, so that no other reader's
-prefix fits it; nor does a prefix of theirs fit the frames of others. Without such
-readers a delta costs two look-ups.
+A frame for them begins with the number that their policy has here. So it fits no prefix of another
+reader, and no prefix of theirs fits a frame for others. Without such readers a delta costs two
+look-ups.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -14,15 +14,15 @@ from typing import Final
 
 from ...topics.keys.clients import Client
 from ...topics.policy import Policy
-from ...topics.topic import FULL, LEVELS, NONE, NUM_TOPICS_MAX, Topic, is_topic
+from ...topics.topic import FULL, Topic
 from ...topics.wire import encode
 from ...topics.wire.header import (
     BARRIER_PREFIX,
     HEARTBEAT_PREFIX,
     NONCE_BYTES,
     policy_lead,
-    prefix,
     prefixes_in,
+    topic_level_of,
 )
 from ...topics.wire.messages.data import Delta, Heartbeat
 from .stub_deltas import minimal
@@ -71,7 +71,7 @@ class Policies:
         if subscribed == HEARTBEAT_PREFIX:
             return policy_lead(EVERY) + subscribed, policy_lead(number) + subscribed
         lead = policy_lead(number)
-        return tuple(lead + one for one in prefixes_in(subscribed) if _topic_level(one))
+        return tuple(lead + one for one in prefixes_in(subscribed) if topic_level_of(one))
 
     def subscribe(self, policy: Policy, prefixed: bytes) -> None:
         """Publish what a reader with ``policy`` subscribed to."""
@@ -79,7 +79,7 @@ class Policies:
             self._subscribed.setdefault(topic, {})[policy, level] = None
 
     def unsubscribe(self, prefixed: bytes) -> None:
-        """Publish for members alone what some reader has unsubscribed."""
+        """Publish what a reader has unsubscribed from only if members follow it."""
         for topic, level in _topic_levels(prefixed):
             of_topic = self._subscribed.get(topic, {})
             for policy_level in [one for one in of_topic if one[1] == level]:
@@ -176,12 +176,4 @@ def _is_barrier(prefixed: bytes) -> bool:
 
 def _topic_levels(prefixed: bytes) -> Iterator[tuple[int, int]]:
     """Yield the topics and levels that are subscribed to by ``prefixed``, which may be a set."""
-    return filter(None, map(_topic_level, prefixes_in(prefixed)))
-
-
-def _topic_level(prefixed: bytes) -> tuple[int, int] | None:
-    """Return the topic and the level that are subscribed to by ``prefixed``; None: neither."""
-    topic, level = int.from_bytes(prefixed[1:3], "big"), int.from_bytes(prefixed[3:4], "big")
-    if not is_topic(topic, NUM_TOPICS_MAX) or level == NONE or level >= len(LEVELS):
-        return None
-    return (topic, level) if prefixed == prefix(topic, level) else None
+    return filter(None, map(topic_level_of, prefixes_in(prefixed)))

@@ -20,12 +20,12 @@ def stub_bytes(entries: Iterable[Entry]) -> int:
     return sum(row_bytes(stub(entry)) for entry in entries)
 
 
-def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -> Delta:
-    """Return the stubs of what a catch-up brought, once ``chunk`` has ended it.
+def catch_up_stubs(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -> Delta:
+    """Return a delta of stubs of what a catch-up brought, once ``chunk`` has ended it.
 
-    They are the changes after ``from_version``. An invalidate-all marker takes their place if they
-    have too many bytes, or if tombstones may be missing: after a snapshot (``from_version``
-    is 0), and below the floor.
+    The stubs are of the changes after ``from_version``. An invalidate-all marker takes their place
+    if they have too many bytes, or if tombstones may be missing: after a snapshot
+    (``from_version`` is 0), and below the floor.
     """
     invalidate_all = from_version < max(topic.floor, 1) or stub_bytes > STUBS_BYTES_MAX
     entries = () if invalidate_all else tuple(map(stub, topic.since(from_version)))

@@ -34,7 +34,7 @@ _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
     ClientRole.OPERATOR: (Role.READER, Role.OPERATOR),
     ClientRole.OBSERVER: (Role.READER, Role.OPERATOR),
 }
-"""What each client may be to a hub; a hub's own role may be nothing."""
+"""What a client with each role may be to a hub; one with the role of a hub, nothing."""
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (
         *(KeepAlive, Join, Drop, Status),

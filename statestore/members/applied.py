@@ -71,7 +71,7 @@ class AppliedTimes:
         return self._histogram.facts()
 
     def on_joined(self, member: Member, joined: Joined) -> None:
-        """Let what ``member`` lacks as it joins count for nothing: it was sent before."""
+        """Measure nothing of what ``member`` lacks as it joins: that was broadcast before."""
         for one in joined.topics:
             member.awaited[one.topic] = one.version
 

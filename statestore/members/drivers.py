@@ -34,6 +34,8 @@ GONE_CHARS_MAX: Final = 4 << 20  # of their texts: 1 KB each, and most have half
 SILENT: Final = "it went silent: it was killed, or its hub does not reach it"
 LEFT: Final = "it has left: it was detached, or has ended"
 
+_DriverId = tuple[str, str]  # the public key of its client, and the id that it gives itself
+
 
 @dataclass(slots=True)
 class AnnouncedDriver:
@@ -69,10 +71,8 @@ class Drivers:
     def __init__(self, membership: Membership, clock: Clock) -> None:
         self._clock = clock
         self._membership = membership
-        self._drivers: dict[
-            tuple[str, str], AnnouncedDriver
-        ] = {}  # by key and id; the last to go last
-        self._of: dict[bytes, tuple[str, str]] = {}  # the driver that each member announced last
+        self._drivers: dict[_DriverId, AnnouncedDriver] = {}  # the last to go last
+        self._of: dict[bytes, _DriverId] = {}  # the driver that each member announced last
         self._settle_at = 0.0  # seconds
         self.counts = Counter(dict.fromkeys(COUNTS, 0))  # as far as they were announced here
 
@@ -146,7 +146,7 @@ class Drivers:
             chars -= self._drivers[key].chars
             self._discard(key)
 
-    def _discard(self, key: tuple[str, str]) -> None:
+    def _discard(self, key: _DriverId) -> None:
         del self._of[self._drivers.pop(key).registration]
 
 

@@ -140,7 +140,11 @@ class Membership:
         return None if self._differed_at is None else self._clock.now - self._differed_at
 
     def mark_alive(self, member: Member, *, at: float | None = None) -> None:
-        """Count a sign of life, now or ``at``; a member that was LOST follows again what it had."""
+        """Count a sign of life, now or ``at``.
+
+        Caller: the hub for each message, the publishers for a leader whose deltas came.
+        Affects: a member that was LOST counts again as a follower of what it had joined.
+        """
         member.seen_at = self._clock.now if at is None else at
         member.liveness.on_message(member.seen_at)
         self._become(member, LIVE)

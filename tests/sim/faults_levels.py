@@ -10,7 +10,7 @@ from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.publisher import withhold
 from topicast.catalog.serve.pull_server import stale_claims
-from topicast.statestore.content.stub_deltas import brought
+from topicast.statestore.content.stub_deltas import catch_up_stubs
 from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_read_view
 from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, confirmed_claims
@@ -159,8 +159,8 @@ class SilentAboutGaps(ChangeFeed):
         return ()
 
 
-def _brought_by_a_load(*changes: Any, **rest: Any) -> Delta:
-    return replace(brought(*changes, **rest), source=0)
+def _stubs_of_a_load(*changes: Any, **rest: Any) -> Delta:
+    return replace(catch_up_stubs(*changes, **rest), source=0)
 
 
 def _withhold_nothing(_mode: Mode, _topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -298,7 +298,7 @@ FAULTS = (
     Fault(
         "what a hub caught up is reported as news",
         "notified_by_a_hub_that_was_behind",
-        ((brought, _brought_by_a_load),),
+        ((catch_up_stubs, _stubs_of_a_load),),
     ),
     # modes
     Fault("what is withheld leaves as stubs", BY_SEED, ((withhold, _withhold_nothing),)),

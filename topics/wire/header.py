@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ..backports import IntEnum
-from ..topic import BARRIER, CONTROL, FULL, HEARTBEAT, MINIMAL, NUM_TOPICS_MAX, TOPIC_SET
+from ..topic import BARRIER, CONTROL, FULL, HEARTBEAT, MINIMAL, NUM_TOPICS_MAX, TOPIC_SET, is_topic
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
@@ -117,6 +117,15 @@ def prefixes_in(subscribed: bytes) -> tuple[bytes, ...]:
     if level not in (MINIMAL, FULL) or first >= NUM_TOPICS_MAX:
         return (subscribed,)
     return tuple(prefix(first + n, level) for n in range(SET_TOPICS_MAX) if bits >> n & 1)
+
+
+@lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)  # every reader subscribes to the same hundreds
+def topic_level_of(subscribed: bytes) -> tuple[int, int] | None:
+    """Return the topic and the level that ``subscribed`` is the prefix of; None: of none."""
+    topic, level = int.from_bytes(subscribed[1:3], "big"), int.from_bytes(subscribed[3:4], "big")
+    if level not in (MINIMAL, FULL) or not is_topic(topic, NUM_TOPICS_MAX):
+        return None
+    return (topic, level) if subscribed == prefix(topic, level) else None
 
 
 def policy_lead(number: int) -> bytes:

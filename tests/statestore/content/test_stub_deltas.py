@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.statestore.content.stub_deltas import brought, minimal, stub_bytes
+from topicast.statestore.content.stub_deltas import catch_up_stubs, minimal, stub_bytes
 from topicast.tests.statestore.hub_driver import KEY, PublisherPeer, chunk
 from topicast.tests.strategies import value
 from topicast.topics.streams.bulk import STUBS_BYTES_MAX
@@ -76,7 +76,7 @@ def test_bytes_of_stubs_are_those_on_the_wire(entries: list[Entry]) -> None:
 def test_catch_up_is_reported_as_stubs_of_the_changes_since_the_old_position() -> None:
     """P-DATA-4."""
     held = topic(value(OTHER, 2), value(KEY, 3), value(b"db\0third\0", 6))
-    report = brought(held, chunk(), from_version=2, stub_bytes=0)
+    report = catch_up_stubs(held, chunk(), from_version=2, stub_bytes=0)
     assert (report.from_version, report.to_version) == (2, 6)
     assert [(entry.key, entry.kind) for entry in report.entries] == [
         (KEY, STUB),
@@ -104,7 +104,7 @@ def test_report_is_an_invalidate_all_marker_where_stubs_may_be_missing_or_too_ma
 ) -> None:
     """P-DATA-4: after a snapshot, below the floor, and beyond a frame."""
     held = topic(value(KEY, 5), floor=floor)
-    report = brought(held, chunk(), from_version=from_version, stub_bytes=stub_bytes)
+    report = catch_up_stubs(held, chunk(), from_version=from_version, stub_bytes=stub_bytes)
     assert report.invalidate_all is invalidate_all
     assert bool(report.entries) is not invalidate_all
     assert (report.from_version, report.to_version, report.stubbed) == (from_version, 6, True)
@@ -115,12 +115,12 @@ def test_report_carries_the_higher_floor_of_the_topic_and_the_chunk(
     held: int, received: int
 ) -> None:
     """P-FLOOR-4."""
-    report = brought(
+    report = catch_up_stubs(
         topic(value(KEY, 5), floor=held), chunk(floor=received), from_version=5, stub_bytes=0
     )
     assert report.floor == max(held, received)
 
 
 def test_report_ends_at_the_version_of_the_topic_though_the_last_chunk_is_older() -> None:
-    report = brought(topic(value(KEY, 9), version=9), chunk(), from_version=8, stub_bytes=0)
+    report = catch_up_stubs(topic(value(KEY, 9), version=9), chunk(), from_version=8, stub_bytes=0)
     assert (report.from_version, report.to_version) == (8, 9)
