@@ -6,6 +6,7 @@ import pytest
 
 from topicast.statestore.members.applied import STEP_S, STEPS_MAX, VersionTimes
 from topicast.tests.statestore.hub_driver import (
+    CONTROL,
     READER_CONTROL,
     HubDriver,
     PublisherPeer,
@@ -66,6 +67,19 @@ def test_what_a_reader_lacked_as_it_joined_does_not_count(
     driver.tick(0.25)
     driver.receive(b"late-control", status(at(1, 2)))
     assert measured(driver) == (1, 0.25)
+
+
+def test_level_that_is_denied_does_not_make_what_a_reader_lacked_count(
+    hub: tuple[HubDriver, PublisherPeer],
+) -> None:
+    driver, publisher = hub
+    driver.receive(CONTROL, replace(publisher.heartbeat(), offers=MINIMAL))
+    driver.tick(5.0)
+    driver.greet("late")
+    driver.receive(b"late-control", Join(request=1, positions=(at(1, level=MINIMAL),)))
+    driver.receive(b"late-control", Join(request=2, positions=(at(1),)))
+    driver.receive(b"late-control", status(at(1, 1, level=MINIMAL)))
+    assert measured(driver)[0] == 0
 
 
 def test_command_and_another_epoch_do_not_count(hub: tuple[HubDriver, PublisherPeer]) -> None:
