@@ -134,8 +134,6 @@ def decode_pause(value: bytes) -> Pause:
     match unpack(value):
         case [str(who), int(since_us), int() | None as start_at]:
             return Pause(who, since_us, start_at)
-        case [str(who), int(since_us)]:  # of an older catalogd
-            return Pause(who, since_us)
         case _:
             raise WireError("value is not that of a pause")
 
