@@ -12,6 +12,7 @@ from topicast.topics.objects.names import (
     names_key,
     problem_key,
     rules_key,
+    shared_fact_key,
     table_key,
 )
 from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
@@ -77,7 +78,7 @@ def test_names_are_cut_by_their_database_and_rules_are_for_all() -> None:
     others = [
         database_key("hidden"),
         names_key("hidden", "sales"),
-        rules_key("other"),
+        shared_fact_key("other"),
         b"x\0sales\0",
     ]
     assert OWN.cut(NAMESPACE, map(value, own + others)) == tuple(map(value, own))

@@ -4,10 +4,11 @@
                       db NUL table NUL 0x01 lower       a block of its partitions
     namespace topic   "d" NUL db NUL                    the database
                       "n" NUL db NUL lower              a block of its tables' names
+                      "c" NUL of NUL                    a fact for all: rules, problem, pause
 
-``lower`` is the block's lower bound: every name in it is at or above ``lower`` and below the
-next block's. The first block's is empty, any other need not be a whole name. Text sorts as its
-UTF-8 does, so bounds may be compared as either. A name that no key can hold is a UsageError.
+``lower`` is the lower bound of a block: every name in the block is at or above it, and below the
+bound of the next block. The first block's is empty, any other need not be a whole name. Text sorts
+as its UTF-8 does, so bounds may be compared as either. A name that no key can hold is a UsageError.
 """
 
 import re
@@ -28,7 +29,7 @@ KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at
 _BLOCK: Final = b"\x01"
 _DATABASE: Final = b"d"
 _NAMES: Final = b"n"
-_RULES: Final = b"c"
+_FACTS: Final = b"c"
 _DRIVERS: Final = "drivers"
 _METASTORE: Final = "metastore"
 _EVENTS: Final = "events"
@@ -119,19 +120,24 @@ def names_group(db: str) -> bytes:
     return _bounded(_NAMES + b"\0" + _part(db) + b"\0")
 
 
-def rules_key(of: str = _DRIVERS) -> bytes:
-    """Return the key, a group of its own in the namespace topic, of the rules for ``of``."""
-    return _bounded(_RULES + b"\0" + _part(of) + b"\0")
+def shared_fact_key(of: str) -> bytes:
+    """Return the key of a fact for all, which is a group of its own in the namespace topic."""
+    return _bounded(_FACTS + b"\0" + _part(of) + b"\0")
+
+
+def rules_key() -> bytes:
+    """Return the key of the rules for drivers."""
+    return shared_fact_key(_DRIVERS)
 
 
 def problem_key() -> bytes:
-    """Return the key, a group of its own, of why changes of the metastore do not arrive."""
-    return rules_key(_METASTORE)
+    """Return the key of the reason why changes of the metastore do not arrive."""
+    return shared_fact_key(_METASTORE)
 
 
 def pause_key() -> bytes:
-    """Return the key, a group of its own, of who has paused the metastore's events."""
-    return rules_key(_EVENTS)
+    """Return the key of who has paused the metastore's events."""
+    return shared_fact_key(_EVENTS)
 
 
 def group_of(key: bytes) -> bytes:
@@ -144,9 +150,9 @@ def group_of(key: bytes) -> bytes:
 
 
 def key_before(key: bytes) -> bytes:
-    """Return what sorts before ``key``, a group's or its beginning, and behind all keys before it.
+    """Return bytes that sort before ``key``, a group's or its beginning, and behind lower keys.
 
-    ``key`` ends in a name or behind it; no name holds the byte 0xff.
+    The last byte of the last name is lowered, and 0xff follows, which no name holds.
     """
     name = key.rstrip(b"\0")
     return name[:-1] + bytes([name[-1] - 1]) + b"\xff\0\0"
@@ -202,7 +208,7 @@ def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey | SharedFactKey:
     kind, db, rest = split(key)
     if kind == _NAMES:
         return NamesKey(_text(db), _text(rest))
-    if kind not in (_DATABASE, _RULES) or rest:
+    if kind not in (_DATABASE, _FACTS) or rest:
         raise WireError(f"key {key[:64]!r} is of no known kind")
     return DatabaseKey(_text(db)) if kind == _DATABASE else SharedFactKey(_text(db))
 
@@ -213,7 +219,7 @@ def table_name(db: str, table: str) -> str:
 
 
 def parse_table_name(name: str) -> TableId:
-    """Split what a user wrote as ``db.table``; HMS keeps names in lower case, so they come so.
+    """Return what a user wrote as ``db.table``, in lower case, as HMS keeps names.
 
     Raises:
         UsageError: it is not two names with one dot between.

@@ -278,7 +278,7 @@ def read_data_location(thrift: bytes) -> str:
     found, descriptor = _Fields(thrift, outer), _Fields(thrift, inner)
     path = ""
     if PROVIDER in found.parameters(9):
-        path = descriptor._struct(7).parameters(3).get(PATH, "")
+        path = descriptor.struct(7).parameters(3).get(PATH, "")
     return path or descriptor.text(2)
 
 
@@ -304,7 +304,7 @@ class _Descriptor:
 
 
 class _Fields:
-    """The fields of one struct, read by id; a field that is not there reads as empty."""
+    """The fields of one struct by their ids in hive_metastore.thrift; an absent field is empty."""
 
     def __init__(self, data: bytes, found: Iterable[Field]) -> None:
         self._data = data
@@ -343,8 +343,8 @@ class _Fields:
     def descriptor(self, at: int) -> _Descriptor:
         if at not in self._found:
             return _Descriptor()
-        sd = self._struct(at)
-        serde = sd._struct(7)
+        sd = self.struct(at)
+        serde = sd.struct(7)
         return _Descriptor(
             columns=sd.columns(1),
             location=sd.text(2),
@@ -362,7 +362,7 @@ class _Fields:
             ),
         )
 
-    def _struct(self, at: int) -> "_Fields":
+    def struct(self, at: int) -> "_Fields":
         found = self._found.get(at)
         if found is None:
             return _Fields(b"", ())

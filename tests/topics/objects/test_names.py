@@ -32,7 +32,7 @@ def test_keys_of_the_namespace_come_back(db, lower):
     key = names.names_key(db, lower)
     assert names.parse_namespace_key(key) == names.NamesKey(db, lower)
     assert group_of(key) == names.names_group(db)
-    key = names.rules_key(db)
+    key = names.shared_fact_key(db)
     assert names.parse_namespace_key(key) == names.SharedFactKey(db)
     assert group_of(key) == key
 

@@ -43,7 +43,7 @@ class Leaves(Protocol):
         """Return version and value of the block at the bound ``lower``."""
 
 
-class Kind(Protocol[RecordT, ChangeT_contra]):
+class BlockKind(Protocol[RecordT, ChangeT_contra]):
     """What an edit has to know about one kind of block."""
 
     records_max: int
@@ -68,21 +68,23 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class _Touched(Generic[RecordT]):
-    lower: str
-    after: str | None
-    records: list[RecordT]
-    names: tuple[str, ...]
+    """A block that an edit changes."""
+
+    lower: str  # its bound
+    after: str | None  # the next block's bound; None: it is the last
+    records: list[RecordT]  # after the edit
+    names: tuple[str, ...]  # of the records that the edit has changed, added or removed
 
 
 def edit(
     leaves: Leaves,
     changes: Mapping[str, ChangeT_contra | None],
-    kind: Kind[RecordT, ChangeT_contra],
+    kind: BlockKind[RecordT, ChangeT_contra],
 ) -> Edited:
     """Apply ``changes`` (None deletes) to ``leaves``.
 
-    A full block splits in two halves, or more; at the right edge it stays full and what is
-    new goes into blocks of its own. An emptied block is removed, the first only as the last.
+    A full block splits into halves, or more parts; at the right edge it stays full, and what is
+    new goes into blocks of its own. An emptied block is removed, the first only if none is left.
 
     Cost: O(touched blocks + changes); blocks that no name falls into are not read.
     """
@@ -99,7 +101,7 @@ def edit(
     return Edited(tuple(blocks), tuple([name for part in touched for name in part.names]))
 
 
-def check(leaves: Leaves, kind: Kind[RecordT, ChangeT_contra]) -> None:
+def check(leaves: Leaves, kind: BlockKind[RecordT, ChangeT_contra]) -> None:
     """Assert the invariant of this module. Cost: O(all blocks)."""
     lower = leaves.floor("")
     assert lower == "" or leaves.after("") is None, "the first bound is not empty"
@@ -120,7 +122,7 @@ def check(leaves: Leaves, kind: Kind[RecordT, ChangeT_contra]) -> None:
 def _touched(
     leaves: Leaves,
     changes: Mapping[str, ChangeT_contra | None],
-    kind: Kind[RecordT, ChangeT_contra],
+    kind: BlockKind[RecordT, ChangeT_contra],
 ) -> Iterator[_Touched[RecordT]]:
     """Yield each block that is changed, with its records after the change."""
     names = sorted(changes)
@@ -145,7 +147,7 @@ def _touched(
 def _merged(
     old: list[RecordT],
     changes: Mapping[str, ChangeT_contra | None],
-    kind: Kind[RecordT, ChangeT_contra],
+    kind: BlockKind[RecordT, ChangeT_contra],
 ) -> tuple[list[RecordT], tuple[str, ...]]:
     """Return the records after ``changes``, sorted, and the names that differ."""
     records = {record.name: record for record in old}
@@ -165,7 +167,7 @@ def _merged(
 
 def _blocks(
     part: _Touched[RecordT],
-    kind: Kind[RecordT, ChangeT_contra],
+    kind: BlockKind[RecordT, ChangeT_contra],
 ) -> Iterator[tuple[str, bytes | None]]:
     """Yield the block, or the blocks that it splits into."""
     count = len(part.records)
@@ -180,7 +182,7 @@ def _blocks(
 def _sized(
     lower: str,
     records: Sequence[RecordT],
-    kind: Kind[RecordT, ChangeT_contra],
+    kind: BlockKind[RecordT, ChangeT_contra],
 ) -> Iterator[tuple[str, bytes | None]]:
     """Yield the block of ``records``, in halves while it is larger than a block may be."""
     value = kind.encode(records)

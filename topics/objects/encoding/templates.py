@@ -50,7 +50,7 @@ SlotValues: TypeAlias = tuple[SlotValue, ...]
 Pieces: TypeAlias = tuple[bytes, ...]
 """A struct's bytes, in their order."""
 
-Column: TypeAlias = SlotValue | list[SlotValue]
+SlotColumn: TypeAlias = SlotValue | list[SlotValue]
 """What fills one slot of several partitions: one value for each, or the same for all."""
 
 _VALUES_ID: Final = 1  # of Partition
@@ -185,7 +185,7 @@ class Template:
         parts.append(self._tail)
         return b"".join(parts)
 
-    def fill_all(self, names: Sequence[str], columns: Sequence[Column]) -> Iterator[Pieces]:
+    def fill_all(self, names: Sequence[str], columns: Sequence[SlotColumn]) -> Iterator[Pieces]:
         """Return the structs of the partitions ``names``, in pieces: ``columns`` fill their slots.
 
         A value on which all agree is joined with the segments around it once, and no loop of ours
@@ -324,7 +324,7 @@ class Templates:
         return slots[0]
 
     def join_all(
-        self, number: int, names: Sequence[str], columns: Sequence[Column]
+        self, number: int, names: Sequence[str], columns: Sequence[SlotColumn]
     ) -> Iterator[Pieces]:
         """Return the structs of the partitions ``names``, all of template ``number``, in pieces.
 

@@ -1,8 +1,8 @@
 """Thrift: TBinaryProtocol bytes walked in place, without a library.
 
-The bytes are those of one value in a reply of HMS. Everything is bounds
-checked: bytes that are cut, nested deeper than DEPTH_MAX, or of unknown types raise WireError
-and nothing else, in time proportional to their length.
+The bytes are those of one value in a reply of HMS. Every access is checked: bytes that are cut,
+nested deeper than DEPTH_MAX, or of unknown types raise WireError and nothing else, in time
+proportional to their length.
 Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md
 """
 
@@ -75,7 +75,7 @@ def struct_end(data: bytes, pos: int = 0, depth: int = 0) -> int:
     """Return where the struct that begins at ``pos`` ends."""
     try:
         while True:
-            kind = data[pos]  # is checked to exist: so is then all that ``pos`` went past
+            kind = data[pos]  # an IndexError unless it is there, and with it all before it
             if kind == STOP:
                 return pos + 1
             if kind == STRING:

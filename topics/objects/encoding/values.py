@@ -6,10 +6,11 @@
     database    pack([Thrift struct])
     names       pack([names, [types], incarnations, versions])     a block of tables' names
     partitions  pack([names, ages, numbers, groups])               a block of a table's partitions
-    problem     pack([kind, text])                                     why changes do not arrive
+    problem     pack([kind, text])                                 why changes do not arrive
+    pause       pack([who, since, start])                          who has paused events
 
-A table's incarnation is the version of the namespace topic at which its name appeared. Content is
-answered only where it is the same in the block of names and in the table's value.
+A table's incarnation is the version of the namespace topic at which its name appeared. A table is
+answered only while its block of names and its own value have the same incarnation.
 
 Names are sorted, with a NUL between them. The other parts of a block are columns: one item for each
 record, or the one value on which all records agree. ``ages`` are how many versions before the
@@ -34,12 +35,11 @@ from ...errors import UsageError, WireError
 from ..names import check_partition_name
 from ..source_problem import ProblemKind, SourceProblem
 from .edits import Edited, Leaves, edit
-from .templates import RAW, TEMPLATES_MAX, Column, Pieces, SlotValue, SlotValues, Templates
+from .templates import RAW, TEMPLATES_MAX, Pieces, SlotColumn, SlotValue, SlotValues, Templates
 
-ABSENT: Final = 0  # the partitions of a table: none are here
-# Some are here: only what is selected of them is answered, if all of it is published.
-LOADING: Final = 1
-COMPLETE: Final = 2  # all are here
+ABSENT: Final = 0  # of a table's partitions none are held
+LOADING: Final = 1  # some are: a selection is answered if all that it selects is published
+COMPLETE: Final = 2  # all are
 
 # Partitions of a block: 8 cost twice the memory, 128 three times the rewrite.
 RECORDS_MAX: Final = 32
@@ -221,7 +221,7 @@ def _read_column(found: object, count: int) -> Iterable[int | bytes | tuple[byte
     return [_read_item(item) for item in found]
 
 
-def _column_of(found: object, count: int) -> Column:
+def _column_of(found: object, count: int) -> SlotColumn:
     """Return a column of ``count`` integers, strings and lists of strings, or their one value."""
     if type(found) is not list:
         return _read_item(found)

@@ -337,7 +337,7 @@ def _beside_text(operand: Operand, text: str, *, listed: bool) -> tuple[Read | N
 
 
 def _check_together(operand: Operand, kinds: set[str]) -> None:
-    """Raise UsageError if literals of these ``kinds`` in one list are compared otherwise.
+    """Raise UsageError if Spark compares a list of these ``kinds`` not as each literal alone.
 
     Spark brings a list and its column to one type. That is a text where either is, unless
     ANSI is on, and a double where either is, for which large numbers are rounded.
@@ -355,7 +355,7 @@ def _check_together(operand: Operand, kinds: set[str]) -> None:
 
 
 def _check_digits(operand: Operand, literals: Sequence["int | str | Typed"]) -> None:
-    """Raise UsageError if Spark has no decimal for all of these: what is NULL then, it decides."""
+    """Raise UsageError if no decimal of Spark holds all of these: it makes some of them NULL."""
     if DECIMAL not in (operand.kind, *map(_kind, literals)):
         return
     sizes = [(operand.length - operand.scale, operand.scale)]

@@ -1,7 +1,8 @@
 """Terms: a filter of partitions as a tree, whatever language it was written in, and its form.
 
-A term has no ``not``: it stands in the terms below it, where NULL leaves both a comparison and its
-contrary false. Messages carry a term as its form:
+There is no term for ``not``: a parser puts the contrary of each comparison in its place. That means
+the same, because NULL makes both a comparison and its contrary false. Messages carry a term as its
+form:
 
     term    = ["and" | "or", [term…]]                     of two or more, or of none
             | ["=" | "!=" | "<" | "<=" | ">" | ">=", value, literal]

@@ -8,8 +8,8 @@ from ...errors import UsageError
 
 LENGTH_MAX: Final = 1 << 20  # characters of a filter; Spark sends lists of thousands of values
 DEPTH_MAX: Final = 100  # of parentheses; Spark nests a pair for each "or"
-SHOWN_MAX: Final = 20  # characters of a filter from where it is not understood
-_SHOWN_MAX: Final = 200  # characters of a filter in an error
+SHOWN_MAX: Final = 200  # characters of a filter in an error
+REST_MAX: Final = 20  # characters of what is not understood of it
 
 
 class Token(NamedTuple):
@@ -91,7 +91,7 @@ class Tokens:
             found = pattern.match(self._text, pos)
             if found is None:
                 rest = self._text[pos:].lstrip()
-                where = f"at {len(self._text) - len(rest)}: {shown(rest[:SHOWN_MAX])}"
+                where = f"at {len(self._text) - len(rest)}: {shown(rest[:REST_MAX])}"
                 raise UsageError(f"filter {shown(self._text)} is not understood {where}")
             kind = found.lastgroup or "end"
             token, pos = found[kind], found.end()
@@ -102,4 +102,4 @@ class Tokens:
 
 def shown(text: str) -> str:
     """Return ``text`` as an error shows it."""
-    return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
+    return repr(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…")
