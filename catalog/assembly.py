@@ -12,8 +12,8 @@ from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.keys.clients import Clients
 from ..topics.keys.folder import DaemonKeys, with_servers
 from ..topics.link import Link
-from ..topics.memory.held_memory import MemoryLimit
-from ..topics.memory.memory_limit import resident_bytes
+from ..topics.memory.memory_limit import MemoryLimit
+from ..topics.memory.system_memory import resident_bytes
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig

@@ -27,9 +27,9 @@ from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
-from ..topics.memory.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.memory.limited_topic import LimitedTopic
-from ..topics.memory.memory_limit import resident_bytes
+from ..topics.memory.memory_limit import LOOK_S, MemoryLimit, give_back
+from ..topics.memory.system_memory import resident_bytes
 from ..topics.streams.bulk import SendTo
 from ..topics.topic import NAMESPACE, Topic
 from ..topics.turn import Tick

@@ -8,7 +8,7 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
-from ..topics.memory.memory_limit import limit_of
+from ..topics.memory.system_memory import limit_of
 from ..topics.settings import (
     Address,
     advertised_address,

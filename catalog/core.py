@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..topics.memory.held_memory import MemoryLimit
+from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.objects.names import EVERYTHING, Scope
 from ..topics.topic import Topic
 from ..topics.turn import Turn

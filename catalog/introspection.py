@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..topics.memory.held_memory import MemoryLimit
+from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.slices import in_slices
 from ..topics.turn import Clock
 from ..topics.wire.messages.answers import (

@@ -11,7 +11,7 @@ from typing import Any, Final
 from .. import __version__
 from ..topics.errors import StoreError, StoreFull
 from ..topics.histogram import HistogramFacts
-from ..topics.memory.held_memory import MemoryFacts, memory_short
+from ..topics.memory.memory_limit import MemoryFacts, memory_short
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.objects.source_problem import ProblemKind, SourceProblem

@@ -8,7 +8,7 @@ from ..topics.errors import ConfigError
 from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.liveness import HEARTBEAT_MS
-from ..topics.memory.memory_limit import limit_of
+from ..topics.memory.system_memory import limit_of
 from ..topics.settings import Address, advertised_address, listen_address, port_of
 from .hub import MISSED_MAX
 

@@ -17,7 +17,7 @@ from ..topics.errors import WireError
 from ..topics.keys.clients import Client, Clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import HEARTBEAT_MS, SUSPECT_S
-from ..topics.memory.held_memory import MemoryLimit
+from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.policy import Policy
 from ..topics.slices import in_slices
 from ..topics.streams.bulk import Sender, SendTo

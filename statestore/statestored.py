@@ -22,8 +22,8 @@ from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, ReceivedFrame
-from ..topics.memory.held_memory import LOOK_S, MemoryLimit, give_back
-from ..topics.memory.memory_limit import resident_bytes
+from ..topics.memory.memory_limit import LOOK_S, MemoryLimit, give_back
+from ..topics.memory.system_memory import resident_bytes
 from ..topics.streams.bulk import SendTo
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode

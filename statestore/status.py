@@ -11,7 +11,7 @@ from typing import Any, Final
 from .. import __version__
 from ..topics.histogram import HistogramFacts
 from ..topics.liveness import LIVE, LOST, SUSPECT_S
-from ..topics.memory.held_memory import MemoryFacts, memory_short
+from ..topics.memory.memory_limit import MemoryFacts, memory_short
 from ..topics.objects.drivers import ANNOUNCED, CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON

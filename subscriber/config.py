@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
-from ..topics.memory.memory_limit import usable_bytes
+from ..topics.memory.system_memory import usable_bytes
 from ..topics.settings import (
     DURATION_S_MAX,
     SIZE_BYTES_MAX,

@@ -61,7 +61,7 @@ ONE_WAY = {
         *("liveness", "notebook", "objects", "topic", "policy", "wire", "comparison", "turn"),
         *("keys", "streams", "link", "verdict", "memory"),
     ),
-    "topics/memory": ("memory_limit", "limited_topic", "held_memory"),
+    "topics/memory": ("system_memory", "limited_topic", "memory_limit"),
     "topics/objects": (
         *("names", "changes", "metastore_facts", "source_problem", "encoding", "spark_schema"),
         *("rules", "drivers", "tables", "properties", "filters", "selector"),

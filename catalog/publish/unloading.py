@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from ...topics.memory.held_memory import MemoryLimit
+from ...topics.memory.memory_limit import MemoryLimit
 from ...topics.objects.names import TableId
 from ...topics.turn import Clock
 from ..model.tables import Tables

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from ...topics.keys.folder import DaemonKeys
 from ...topics.link import LinkCounts
-from ...topics.memory.memory_limit import usable_bytes
+from ...topics.memory.system_memory import usable_bytes
 from ...topics.topic import offered_names
 from ...topics.verdict import Reason, Serving, Verdict
 from . import metrics

@@ -16,8 +16,8 @@ from typing import Final
 
 from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
-from ...topics.memory.held_memory import MemoryLimit
 from ...topics.memory.limited_topic import LimitedTopic
+from ...topics.memory.memory_limit import MemoryLimit
 from ...topics.streams.bulk import RETRY_MS, chunk_cost
 from ...topics.streams.follower import (
     LIVE,

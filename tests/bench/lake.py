@@ -25,7 +25,7 @@ from topicast.tests.cluster.reader import Setup
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.structs import partition_struct, table_struct
-from topicast.topics.memory.held_memory import MemoryLimit
+from topicast.topics.memory.memory_limit import MemoryLimit
 from topicast.topics.objects.encoding.values import NameRecord
 from topicast.topics.objects.names import group_of, table_key
 from topicast.topics.objects.selector import ALL

@@ -58,7 +58,7 @@ from topicast.topics.errors import LinkError, StoreFull, StoreMoved
 from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link import Link
 from topicast.topics.liveness import LIVE, LOST
-from topicast.topics.memory.held_memory import MemoryFacts
+from topicast.topics.memory.memory_limit import MemoryFacts
 from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.settings import parse_addresses

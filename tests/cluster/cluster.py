@@ -26,7 +26,7 @@ from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import ClientRole, Clients, clients_text
-from topicast.topics.memory.held_memory import MemoryLimit
+from topicast.topics.memory.memory_limit import MemoryLimit
 from topicast.topics.policy import Policy
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages.catalog import (

@@ -10,8 +10,8 @@ from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.modes import MODE_STATE_DEFAULT, ModeState
 from topicast.catalog.model.versions import Commit, LeaseRow, SweepRow, WriteId, WriteRow
 from topicast.catalog.model.window_state import WindowState
-from topicast.topics.memory.held_memory import MemoryLimit
 from topicast.topics.memory.limited_topic import LimitedTopic
+from topicast.topics.memory.memory_limit import MemoryLimit
 from topicast.topics.objects.names import TableId, pause_key, rules_key
 from topicast.topics.topic import NAMESPACE, Entry, Topic, topic_ids
 

@@ -14,7 +14,7 @@ from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.tests.strategies import value
-from topicast.topics.memory.held_memory import MemoryLimit
+from topicast.topics.memory.memory_limit import MemoryLimit
 from topicast.topics.topic import (
     NAMESPACE,
     Entry,

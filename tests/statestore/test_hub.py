@@ -42,7 +42,7 @@ from topicast.tests.statestore.hub_driver import (
 from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_text
 from topicast.topics.liveness import HEARTBEAT_MS, SUSPECT_S
-from topicast.topics.memory.held_memory import MemoryLimit
+from topicast.topics.memory.memory_limit import MemoryLimit
 from topicast.topics.topic import FULL, stub, topic_ids
 from topicast.topics.verdict import Reason, Serving, Verdict
 from topicast.topics.wire import decode, encode

@@ -11,7 +11,7 @@ from topicast.subscriber.config import (
     settings_of,
 )
 from topicast.topics.errors import ConfigError
-from topicast.topics.memory.memory_limit import usable_bytes
+from topicast.topics.memory.system_memory import usable_bytes
 from topicast.topics.settings import parse_size
 
 HUB = "tcp://127.0.0.1:24000"

@@ -4,7 +4,7 @@ import resource
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ....topics.memory.memory_limit import resident_bytes, usable_bytes
+from ....topics.memory.system_memory import resident_bytes, usable_bytes
 from ...logs import LINE_MAX, LINES_MAX
 from ..parts.grid import Grid
 from ..parts.page import Page, grid_page

@@ -1,94 +1,74 @@
-"""What a share of the memory is a share of, in groups as Linux shows them."""
-
-import os
-from pathlib import Path
+"""How much content a daemon keeps in memory, by what the whole process takes."""
 
 import pytest
 
+from topicast.tests.strategies import value
 from topicast.topics.errors import ConfigError
-from topicast.topics.memory.memory_limit import limit_of, usable_bytes
+from topicast.topics.memory.limited_topic import LimitedTopic
+from topicast.topics.memory.memory_limit import OVER_S, MemoryFacts, MemoryLimit, memory_short
 
-MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-V2 = "30 24 0:26 {top} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-V1 = "36 32 0:31 {top} /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-OTHER = (
-    "37 32 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n22 1 8:1 / / rw - ext4 /dev/a rw\n"
-)
+MB = 1 << 20
+GROUPS = [b"d\0t%d\0" % number for number in range(100)]
 
 
-def machine(root: Path, *, cgroup: str, mounts: str, limits: dict[str, str]) -> Path:
-    """Write what the kernel would show; ``limits``: by file."""
-    files = {"proc/self/cgroup": cgroup, "proc/self/mountinfo": mounts + OTHER, **limits}
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+def filled(limit: MemoryLimit) -> LimitedTopic:
+    """Return a topic with a megabyte in each of a hundred tables."""
+    topic = LimitedTopic(1, limit.warm)
+    topic.file([value(group, n + 1, bytes(MB)) for n, group in enumerate(GROUPS)])
+    return topic
 
 
-@pytest.mark.parametrize(
-    ("cgroup", "mounts", "limits", "expected"),
-    [
-        pytest.param(
-            "0::/\n",
-            V2.format(top="/"),
-            {"sys/fs/cgroup/memory.max": "1000\n"},
-            1000,
-            id="a container that sees its own group as the top",
-        ),
-        pytest.param(
-            "0::/pods/driver\n",
-            V2.format(top="/"),
-            {
-                "sys/fs/cgroup/pods/memory.max": "3000\n",
-                "sys/fs/cgroup/pods/driver/memory.max": "max\n",
-            },
-            3000,
-            id="a parent's limit counts where there is none of its own",
-        ),
-        pytest.param(
-            "0::/pods/driver\n",
-            V2.format(top="/"),
-            {
-                "sys/fs/cgroup/pods/memory.max": "3000\n",
-                "sys/fs/cgroup/pods/driver/memory.max": "2000\n",
-            },
-            2000,
-            id="the least limit counts",
-        ),
-        pytest.param(
-            "4:memory:/docker/ab\n1:cpu:/docker/ab\n0::/\n",
-            V1.format(top="/docker/ab"),
-            {"sys/fs/cgroup/memory/memory.limit_in_bytes": "4096\n"},
-            4096,
-            id="version 1, mounted from the container's group",
-        ),
-        pytest.param(
-            "4:cpu,memory:/user\n0::/\n",
-            V1.format(top="/"),
-            {
-                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-                "sys/fs/cgroup/memory/user/memory.limit_in_bytes": "5000\n",
-            },
-            5000,
-            id="version 1, a group below the top",
-        ),
-        pytest.param("0::/\n", V2.format(top="/"), {}, MACHINE, id="no limit"),
-        pytest.param("", "", {}, MACHINE, id="no groups"),
-    ],
-)
-def test_share_is_of_what_the_groups_of_the_process_allow(
-    cgroup: str, mounts: str, limits: dict[str, str], expected: int, tmp_path: Path
-) -> None:
-    assert usable_bytes(machine(tmp_path, cgroup=cgroup, mounts=mounts, limits=limits)) == expected
+def test_process_that_takes_too_much_cools_what_is_too_much_and_gives_it_back() -> None:
+    limit = MemoryLimit(200 * MB)
+    topic = filled(limit)
+    assert limit.measured(180 * MB), "ten more than the target"
+    assert limit.hold(), "freed memory is to be given back"
+    assert 89 * MB < topic.held_bytes < 91 * MB
+    assert limit.facts.cooled == pytest.approx(10, abs=1)
+    assert not limit.hold()
 
 
-def test_share_is_of_the_machine_where_linux_shows_nothing(tmp_path: Path) -> None:
-    assert usable_bytes(tmp_path) == MACHINE
+def test_process_with_room_lets_content_take_half_of_it() -> None:
+    limit = MemoryLimit(200 * MB)
+    filled(limit)
+    assert not limit.measured(130 * MB)
+    assert limit.warm.limit_bytes == limit.warm.held_bytes + 20 * MB
+    assert not limit.hold()
+    assert limit.facts == MemoryFacts(200 * MB, 130 * MB, 100, 0)
 
 
-def test_limit_is_a_size_or_a_share_of_what_the_process_may_use() -> None:
-    assert limit_of(None) is None
-    assert limit_of("3GB") == 3 << 30
-    assert limit_of("50%") == usable_bytes() // 2
-    with pytest.raises(ConfigError, match="mem_limit"):
-        limit_of("much")
+def test_process_that_is_short_with_nothing_warm_says_so() -> None:
+    limit = MemoryLimit(50 * MB)
+    filled(limit)
+    limit.measured(180 * MB)
+    assert list(memory_short(limit.facts)) == [], "content leaves memory first"
+    limit.hold()
+    (reason,) = memory_short(limit.facts)
+    assert reason.code == "memory_short"
+    assert "180 MB are taken, more than --mem_limit=50MB" in reason.what
+    limit.measured(49 * MB)
+    assert list(memory_short(limit.facts)) == []
+    assert list(memory_short(None)) == []
+
+
+def test_process_that_stays_above_its_limit_says_so_whatever_is_warm() -> None:
+    limit = MemoryLimit(50 * MB)
+    filled(limit)  # and used so often that it does not stay cold
+    for _ in range(int(OVER_S) - 1):
+        limit.measured(180 * MB)
+        assert list(memory_short(limit.facts)) == []
+    limit.measured(180 * MB)
+    (reason,) = memory_short(limit.facts)
+    assert reason.what == "180 MB are taken, more than --mem_limit=50MB, for 60 s"
+    limit.measured(50 * MB)
+    limit.measured(51 * MB)
+    assert list(memory_short(limit.facts)) == [], "it was below in between"
+
+
+def test_limit_that_the_index_alone_exceeds_is_refused_with_the_least_that_is_allowed() -> None:
+    limit = MemoryLimit(100 * MB)
+    limit.measured(85 * MB)
+    limit.check_start(entries=7)
+    limit.measured(88 * MB)
+    with pytest.raises(ConfigError, match=r"mem_limit='100MB'.*at least 103 MB: .* 7,000 entries"):
+        limit.check_start(entries=7000)

@@ -5,7 +5,7 @@ from topicast.cli.pages.parts.grid import Grid
 from topicast.cli.pages.views.catalog_pages import held_by_catalogd
 from topicast.cli.pages.views.memory_page import MemoryUse, memory_page
 from topicast.tests.cluster.alone import loaded
-from topicast.topics.memory.memory_limit import resident_bytes, usable_bytes
+from topicast.topics.memory.system_memory import resident_bytes, usable_bytes
 
 
 def test_page_has_the_process_and_its_limit_before_the_parts_that_are_known() -> None:
