@@ -398,13 +398,12 @@ class Hub:
         self._turn.add(SendTo(peer, self._welcome(hello, client.policy)))
         if channel is Channel.CONTROL:
             self._admission.send_keys_to(member)
-        if member.role != Role.PUBLISHER or channel is not Channel.CONTROL:
-            if member is self._publishers.leader and known is None:
-                self.ingest.lose_streams()  # they ran on the connection before
-            return
-        if self.pages:
-            self._turn.add(SendTo(peer, Introduction(pages=self.pages)))
-        self._publishers.send_have(member, peer)
+        if member.role == Role.PUBLISHER and channel is Channel.CONTROL:
+            if self.pages:
+                self._turn.add(SendTo(peer, Introduction(pages=self.pages)))
+            self._publishers.send_have(member, peer)
+        elif member is self._publishers.leader and known is None:
+            self.ingest.lose_streams()  # they ran on the connection before
 
     def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> None:
         self.counts.catch_ups += isinstance(message, CatchUp)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from ..topics.policy import Policy
 from ..topics.streams.bulk import Sender, chunks, everything
-from ..topics.topic import FULL, offered
+from ..topics.topic import FULL, Topic, offered
 from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.readers import (
@@ -22,6 +23,7 @@ from ..topics.wire.messages.readers import (
     Drop,
     Dropped,
     Join,
+    JoinAnswer,
     Joined,
     Position,
     Status,
@@ -129,35 +131,33 @@ class ReaderRequests:
         A reader that follows the topic at that level already may keep it though the level is not
         offered any more.
         """
-        ingest, policy = self._ingest, member.client.policy
-        slot = ingest.slots.get(position.topic)
-        joined = member.follows(position.topic, position.level)
-        allowed = joined or offered(ingest.offers, position.topic, position.level)
+        number, level = position.topic, position.level
+        slot = self._ingest.slots.get(number)
+        allowed = member.follows(number, level) or offered(self._ingest.offers, number, level)
         if slot is None or not allowed:
-            answer, version, full_bytes = DENIED, 0, 0
-        else:
-            topic = slot.topic
-            version, full_bytes = topic.version, 0
-            if position.level == FULL:
-                full_bytes = (
-                    topic.full_bytes
-                    if policy is None
-                    else self._policies.held_bytes(policy, position.topic, topic)
-                )
-            same = position.epoch == ingest.epoch
-            if same and position.version >= version:
-                answer = CURRENT
-            elif same and position.version >= max(topic.floor, 1):
-                answer = BEHIND
-            else:
-                answer = SNAPSHOT
+            return TopicState(topic=number, level=level, answer=DENIED, version=0, full_bytes=0)
         return TopicState(
-            topic=position.topic,
-            level=position.level,
-            answer=answer,
-            version=version,
-            full_bytes=full_bytes,
+            topic=number,
+            level=level,
+            answer=self._join_answer(position, slot.topic),
+            version=slot.topic.version,
+            full_bytes=self._full_bytes(position, slot.topic, member.client.policy),
         )
+
+    def _join_answer(self, position: Position, topic: Topic) -> JoinAnswer:
+        if position.epoch != self._ingest.epoch:
+            return SNAPSHOT
+        if position.version >= topic.version:
+            return CURRENT
+        return BEHIND if position.version >= max(topic.floor, 1) else SNAPSHOT
+
+    def _full_bytes(self, position: Position, topic: Topic, policy: Policy | None) -> int:
+        """Return what the topic takes of a reader at FULL that sees what ``policy`` lets it see."""
+        if position.level != FULL:
+            return 0
+        if policy is None:
+            return topic.full_bytes
+        return self._policies.held_bytes(policy, position.topic, topic)
 
 
 def lag_versions(ingest: Ingest, positions: Iterable[Position]) -> int:

@@ -52,7 +52,7 @@ APART: Final = (
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead reader is no news
 BEHIND_S: Final = 60.0  # that a reader, or the hub, is not current: to catch up with all takes less
 DIFFERED_SHOWN_S: Final = 3600.0  # as long as the alarm of it; it is too rare to be missed
-NAMED_MAX: Final = 5  # subscribers in a reason
+NAMED_MAX: Final = 5  # subscribers or drivers in a reason
 READS: Final = READER.name.lower()  # the role of a subscriber
 COMMAND: Final = "command"  # the role of a reader that is a command
 _COMMON: Final = frozenset(
@@ -140,12 +140,11 @@ def _drivers(drivers: Sequence[DriverStatus]) -> Iterator[Reason]:
     """Yield which drivers that are there are plain Spark, or lack something, as they say."""
     ill = [one for one in drivers if _is_ill(one)]
     if ill:
-        named = [_in_words(one) for one in ill[:NAMED_MAX]]
-        more = [f"{len(ill) - NAMED_MAX} more"] if len(ill) > NAMED_MAX else []
+        named = _some([_in_words(one) for one in ill], between="; ")
         yield Reason(
             state=Serving.DEGRADED,
             code="drivers_problem",
-            what=f"drivers are not as they should be: {'; '.join((*named, *more))}",
+            what=f"drivers are not as they should be: {named}",
             mend="topicast drivers shows all",
         )
 
@@ -163,6 +162,12 @@ def _in_words(driver: DriverStatus) -> str:
     return f"{name} is {driver.state}{control}" + (f": {driver.reason}" if driver.reason else "")
 
 
+def _some(texts: Sequence[str], *, between: str = ", ") -> str:
+    """Return the first NAMED_MAX of ``texts``, and how many more there are."""
+    more = [f"{len(texts) - NAMED_MAX} more"] if len(texts) > NAMED_MAX else []
+    return between.join([*texts[:NAMED_MAX], *more])
+
+
 def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
     """Yield which subscribers have died, or are stopped, without a goodbye."""
     lost = [
@@ -171,12 +176,11 @@ def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
         if one.state == LOST and one.role == READS and one.lag_s <= LOST_SHOWN_S
     ]
     if lost:
-        named = [f"{one.name} for {one.lag_s:.0f} s" for one in lost[:NAMED_MAX]]
-        more = [f"{len(lost) - NAMED_MAX} more"] if len(lost) > NAMED_MAX else []
+        named = _some([f"{one.name} for {one.lag_s:.0f} s" for one in lost])
         yield Reason(
             state=Serving.DEGRADED,
             code="subscribers_lost",
-            what=f"subscribers have sent nothing: {', '.join((*named, *more))}",
+            what=f"subscribers have sent nothing: {named}",
             mend="topicast drivers shows them; look at their processes. A process that has died is "
             f"counted for {LOST_SHOWN_S / 60:g} minutes",
         )
@@ -219,12 +223,11 @@ def _behind(status: HubStatus) -> Iterator[Reason]:
     ]
     if not late or _hears_nothing(status):
         return
-    named = ", ".join(f"{one.name} for {one.lag_s:.0f} s" for one in late[:NAMED_MAX])
-    more = f", {len(late) - NAMED_MAX} more" if len(late) > NAMED_MAX else ""
+    named = _some([f"{one.name} for {one.lag_s:.0f} s" for one in late])
     yield Reason(
         state=Serving.DEGRADED,
         code="subscribers_behind",
-        what=f"subscribers have not been current: {named}{more}",
+        what=f"subscribers have not been current: {named}",
         mend="topicast subscribers shows all; look at the network to them, and at their processes",
     )
 

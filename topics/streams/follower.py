@@ -258,7 +258,8 @@ class Follower:
 
     def _note(self, chunk: Chunk) -> None:
         self._progressed = True
-        self._token = (chunk.resume_version, chunk.resume_key) if chunk.entries else self._token
+        if chunk.entries:
+            self._token = chunk.resume_version, chunk.resume_key
         self._cut = min(self._cut or chunk.to_version, chunk.to_version)
         self._end_min = max(self._end_min, chunk.to_version)
 
