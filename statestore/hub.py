@@ -132,7 +132,7 @@ class Hub:
             drivers=self._drivers,
             statuses=self.status_in_slices,
         )
-        self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
+        self._wall_at, self._wall_us = 0.0, 0  # at the last TurnEnd: ``now``, the wall clock in µs
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
         self.pages = ""
@@ -170,7 +170,7 @@ class Hub:
             case Ask(question=question):
                 self._introspection.ask(question)
             case TurnEnd(wall_us=wall_us):
-                self._on_tick(wall_us)
+                self._on_turn_end(wall_us)
             case _:
                 assert_never(fact)
         return self._turn.end()
@@ -440,9 +440,9 @@ class Hub:
         self.counts.frames_undecodable += 1
         self._replies.refuse(peer, refuse_frame(error))
 
-    def _on_tick(self, wall_us: int) -> None:
+    def _on_turn_end(self, wall_us: int) -> None:
         now = self._turn.now
-        self._ticked_at, self._ticked_us = now, wall_us
+        self._wall_at, self._wall_us = now, wall_us
         self._publishers.mark_alive()
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
@@ -506,4 +506,4 @@ class Hub:
 
     def _stamp(self) -> tuple[int, int]:
         """Return what everything that is sent now is stamped with: (start, time in µs)."""
-        return self.ingest.start, self._ticked_us + int((self._turn.now - self._ticked_at) * 1e6)
+        return self.ingest.start, self._wall_us + int((self._turn.now - self._wall_at) * 1e6)

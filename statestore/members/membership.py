@@ -238,9 +238,9 @@ class Membership:
         )
         assert all(min(of_topic.values()) > 0 for of_topic in self._restricted.values())
         assert {
-            (topic, *stream): count
+            (topic, *policy_level): count
             for topic, of_topic in self._restricted.items()
-            for stream, count in of_topic.items()
+            for policy_level, count in of_topic.items()
         } == Counter(
             (position.topic, member.client.policy, position.level)
             for member in self._members.values()
@@ -289,10 +289,10 @@ class Membership:
             if policy is not None:
                 self._count_restricted(position.topic, (policy, position.level), change)
 
-    def _count_restricted(self, topic: int, stream: tuple[Policy, int], change: int) -> None:
+    def _count_restricted(self, topic: int, policy_level: tuple[Policy, int], change: int) -> None:
         of_topic = self._restricted.setdefault(topic, Counter())
-        of_topic[stream] += change
-        if not of_topic[stream]:
-            del of_topic[stream]
+        of_topic[policy_level] += change
+        if not of_topic[policy_level]:
+            del of_topic[policy_level]
         if not of_topic:
             del self._restricted[topic]
