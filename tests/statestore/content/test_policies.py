@@ -202,6 +202,19 @@ def test_policy_is_published_for_members_after_another_of_its_readers_has_gone()
     assert len(reader.deltas()) == 1
 
 
+def test_subscription_of_a_policys_reader_is_served_until_it_ends_whoever_else_subscribes() -> None:
+    """It has not joined yet: its subscription alone tells of it."""
+    driver, publisher, reader = with_reader()
+    reader.subscribe(prefix(1, FULL))
+    driver.handle(Subscription(b"\1" + prefix(1, FULL)))
+    driver.handle(Subscription(b"\0" + prefix(2, FULL)))
+    driver.put(publisher.change(1, OWN))
+    assert len(reader.deltas()) == 1
+    driver.handle(Subscription(b"\0" + prefix(1, FULL)))
+    driver.put(publisher.change(1, OWN))
+    assert reader.deltas() == []
+
+
 def test_catch_up_holds_what_the_policy_sees_and_ends_at_the_topics_version() -> None:
     driver, publisher, reader = with_reader()
     for version in (1, 2):

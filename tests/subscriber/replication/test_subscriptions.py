@@ -666,3 +666,27 @@ def test_deadline_is_the_next_time_at_which_there_is_work() -> None:
             assert member.handle(Tick(), now=shopping.cluster.now) == ()
             idle += 1
     assert idle > 100
+    shopping.lose(HUB, READER, Heartbeat)  # then only ticks give signs of life
+    for _ in range(200):
+        shopping.pass_time(0.01)
+        if shopping.cluster.now < member.deadline:
+            assert member.handle(Tick(), now=shopping.cluster.now) == ()
+
+
+def test_catalogd_is_where_the_last_welcome_or_heartbeat_that_named_it_said() -> None:
+    shopping = late(start=False)
+    shopping.lose(HUB, READER, Heartbeat)
+    shopping.pass_time(0.2)
+    subscriptions = shopping.reader.member.subscriptions
+    named = subscriptions.catalog_address
+    assert named
+    shopping.mend()
+    shopping.settle()
+    shopping.alter(Welcome, lambda m: replace(m, catalog_address=""))
+    shopping.alter(Heartbeat, lambda m: replace(m, catalog_address=""))
+    shopping.cluster.hubs[0].crash()
+    shopping.cluster.hubs[0].revive()
+    welcomes = len(shopping.messages(Welcome, sender=HUB))
+    shopping.settle()
+    assert len(shopping.messages(Welcome, sender=HUB)) > welcomes
+    assert subscriptions.catalog_address == named

@@ -16,8 +16,10 @@ from topicast.topics.objects.filters.terms import CHARS_MAX
 from topicast.topics.objects.names import partition_name
 from topicast.topics.objects.selector import (
     ALL,
+    SELECTOR_BYTES_MAX,
     TABLE_ONLY,
     Selector,
+    SelectorKind,
     by_filter,
     by_names,
     by_values,
@@ -209,3 +211,18 @@ def test_what_is_no_selector_is_refused_with_what_was_expected(form: Any, expect
     packed = msgpack.packb(form)
     with pytest.raises(WireError, match=expected):
         selector_of(msgpack.unpackb(packed, use_list=False))
+
+
+def test_selector_may_have_just_as_many_bytes_as_a_message_takes() -> None:
+    """P-PULL-20."""
+    names = (*(f"{at:04090}" for at in range(64)), "x" * 100)
+    spare = SELECTOR_BYTES_MAX - Selector(SelectorKind.NAMES, names=names).size
+    for over in (0, 1):
+        longer = (*names[:-1], names[-1] + "x" * (spare + over))
+        one = Selector(SelectorKind.NAMES, names=longer)
+        assert (one.size, one.is_sendable) == (SELECTOR_BYTES_MAX + over, not over)
+        if over:
+            with pytest.raises(WireError, match="at most 262144 bytes"):
+                selector_of(one.form)
+        else:
+            assert selector_of(one.form) == one

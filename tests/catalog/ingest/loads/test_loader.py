@@ -424,6 +424,19 @@ def test_urgent_load_is_read_at_once_and_alone(world: World) -> None:
     assert [one.needs[T].load for one in results if isinstance(one, PublishTables)] == [True]
 
 
+def test_table_of_which_partitions_are_read_is_loaded_whole_behind_them_if_it_is_urgent(
+    of_t: World,
+) -> None:
+    of_t.event(partitions(T, "ds=1"))
+    read = of_t.read()
+    of_t.loader.load(T)
+    assert of_t.loader.tables_left == 0
+    of_t.loader.load(T, urgent=True)
+    of_t.done(read)
+    of_t.poll()
+    assert wanted(of_t.read()) == [WHOLE_T]
+
+
 def test_event_takes_a_table_out_of_the_background(world: World) -> None:
     world.loader.load(T)
     world.loader.load(U)
@@ -793,6 +806,17 @@ def test_partition_that_appears_after_the_listing_is_read_before_the_end(world: 
     assert slices_of(world.done(world.read(), t=listed)) == [(["a"], ())]
     assert world.poll(partitions(T, "b")) == ()
     assert wanted(world.read()) == chunk_of("b")
+
+
+def test_progress_of_a_load_is_known_once_its_names_are(world: World) -> None:
+    large = world.loader.large
+    assert large.progress(T) is None
+    world.loader.begin_chunked_load(T, None)
+    assert large.progress(T) is None
+    world.done(world.read(), t=TableRead(names=("a", "b")))
+    assert large.progress(T) == (0, 2)
+    world.done(world.read())
+    assert large.progress(T) == (2, 2)
 
 
 def test_table_is_not_complete_while_its_object_is_being_read() -> None:
