@@ -557,6 +557,7 @@ class Catalog:
             mode_state=mode_state,
             writes=writes,
             finished=finished,
+            writers=self.reports.take_writers(),
             leases=leases,
             sweeps=sweeps,
             folders=folders,

@@ -60,13 +60,12 @@ class Recent:
     def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
         """Return the lines, the newest first; with a ``policy`` what it sees, without orders.
 
-        ``driver``: the writer that a change was reported by, while its report is remembered.
+        ``driver``: the writer whose report has made a change.
         """
-        writers = reader.writers()
         found = reader.recent(self.since_us, self.pattern)
         seen = (row for row in found if policy is None or _sees(policy, row))
         rows = tuple(
-            _line(row)._replace(driver=writers.get((row[3], row[7])))
+            _line(row)._replace(driver=reader.writer(row[3], row[7]))
             for row in islice(seen, min(self.count, LINES_MAX))
         )
         return LogPage(request=request, rows=rows)

@@ -8,6 +8,7 @@ store does not have. Nothing of it leaves the process before the commit returned
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import TableId, group_of
@@ -65,6 +66,14 @@ class WriteRow:
     at_us: int
     topic: int = 0
     version: int = 0
+
+
+class WriterRow(NamedTuple):
+    """Which driver's report has raised this version of a topic."""
+
+    topic: int
+    version: int
+    driver: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +143,7 @@ class Commit:
         mode_state: Takes the place of the stored mode; None: it stays.
         writes: Reported by drivers; they replace those of the same driver and number.
         finished: The writes to delete then.
+        writers: The drivers whose reports have raised versions of ``transactions``.
         leases: Take the place of all that are stored; None: they stay.
         sweeps: What was found of files.
         folders: Where the data of what the transactions write lies; None: where it lay.
@@ -145,6 +155,7 @@ class Commit:
     mode_state: ModeState | None = None
     writes: tuple[WriteRow, ...] = ()
     finished: tuple[WriteId, ...] = ()
+    writers: tuple[WriterRow, ...] = ()
     leases: tuple[LeaseRow, ...] | None = None
     sweeps: tuple[SweepRow, ...] = ()
     folders: FolderChanges | None = None

@@ -6,6 +6,7 @@ entries  values and stubs                           tombstones   by version
 changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
          ``who`` is set for an operator's order, topic and versions are then -1 and 0
 writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
+writers  the driver whose report has raised a version, as long as ``changes`` has that version
 leases   who holds the lease of a table, see serve/leases
 sweeps, files   what sweeps have found of the files of tables, see storage/file_facts
 folders  where the data of tables lies, see storage/folders
@@ -93,6 +94,11 @@ TABLES: Final = (
         topic INTEGER NOT NULL,
         version INTEGER NOT NULL,
         PRIMARY KEY (driver, number)) WITHOUT ROWID""",
+    """CREATE TABLE writers (
+        topic INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        driver BLOB NOT NULL,
+        PRIMARY KEY (topic, version)) WITHOUT ROWID""",
     *history.SCHEMA_OF_HISTORY,
     """CREATE TABLE leases (
         db TEXT NOT NULL,

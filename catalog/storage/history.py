@@ -357,10 +357,11 @@ class HistoryReader:
         query = f"SELECT * FROM changes WHERE at_us >= ?{of_objects} ORDER BY id DESC"
         yield from self._db.execute(query, (since_us, *([pattern] * 2 if pattern else ())))
 
-    def writers(self) -> dict[tuple[int, int], str]:
-        """Return the driver of each remembered write, by the topic and the version that it made."""
-        query = "SELECT topic, version, driver FROM writes WHERE version > 0"
-        return {(topic, version): one.hex() for topic, version, one in self._db.execute(query)}
+    def writer(self, topic: int, version: int) -> str | None:
+        """Return the driver whose report has raised ``version`` of ``topic``; None: no report."""
+        query = "SELECT driver FROM writers WHERE topic = ? AND version = ?"
+        found = self._db.execute(query, (topic, version)).fetchone()
+        return None if found is None else found[0].hex()
 
     def entry_at(self, topic: int, key: bytes, version: int) -> Entry | None:
         """Return the entry of ``key`` as of ``version``, later changes being kept; None: none."""

@@ -62,6 +62,9 @@ RAISE_FLOOR = """INSERT INTO topics VALUES (?, 0, ?)
                  ON CONFLICT (topic) DO UPDATE SET floor = excluded.floor"""
 PUT_WRITE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 DELETE_WRITE = "DELETE FROM writes WHERE driver = ? AND number = ?"
+PUT_WRITER = "INSERT OR REPLACE INTO writers VALUES (?, ?, ?)"
+DELETE_WRITERS = """DELETE FROM writers WHERE (topic, version) IN
+                    (SELECT topic, version_after FROM changes WHERE id <= ?)"""
 WRITES = "SELECT * FROM writes ORDER BY driver, number"
 ADD_LEASE = "INSERT INTO leases VALUES (?, ?, ?, ?, ?)"
 ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -251,6 +254,7 @@ class Store:
                 self._trim((transactions or commit.orders)[-1].at_us, len(changes))
             self._db.executemany(PUT_WRITE, map(_packed, commit.writes))
             self._db.executemany(DELETE_WRITE, commit.finished)
+            self._db.executemany(PUT_WRITER, commit.writers)
             if leases is not None:
                 self._db.execute("DELETE FROM leases")
                 held = ((*one.table, one.holder, one.owner, one.lease_s) for one in leases)
@@ -468,6 +472,7 @@ class Store:
             if row > end and at_us >= oldest_us:
                 break
             last = row
+        self._db.execute(DELETE_WRITERS, (last,))
         self._db.execute("DELETE FROM changes WHERE id <= ?", (last,))
 
 

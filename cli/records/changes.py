@@ -268,7 +268,7 @@ def _events(before: int | None, after: int | None) -> str:
 def _driver(record: Mapping[str, Any]) -> str:
     if record["application"]:
         return f"{record['application']}" + (f" ({record['user']})" if record["user"] else "")
-    return short(record["driver"]) if record["driver"] else "that has ended"
+    return short(record["driver"] or "unknown")
 
 
 def _ordered_by(line: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str | None:

@@ -17,6 +17,7 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
 from topicast.topics.errors import UsageError
+from topicast.topics.wire.messages.questions import ReadRecent
 
 
 @pytest.fixture
@@ -108,6 +109,21 @@ def test_report_of_another_metastore_is_refused_and_logged(
         with pytest.raises(UsageError, match=r"elsewhere.*spark\.topicast\.metastore"):
             it.report_write("reports.t", wait_s=20)
         assert it.table("reports.t").name == "t", "it reads on"
+
+
+def test_each_write_is_told_with_its_driver_though_later_reports_have_followed(
+    hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
+) -> None:
+    driver = b"spark driver, 17"
+    outbox = WriteOutbox(driver=driver, metastore=hive.uri)
+    with Subscriber(daemons.hub_address, timeout_s=60, outbox=outbox) as writer:
+        writer.sync()
+        for _ in range(3):
+            assert writer.report_write("reports.t", wait_s=20)
+        with daemons.operator() as operator:
+            page = operator.catalog(ReadRecent(since_us=0, count=100, pattern="reports.t"))
+    drivers = [line.driver for line in page.rows if line.source == "reports"]
+    assert drivers == [driver.hex()] * 3
 
 
 FLOOD = """

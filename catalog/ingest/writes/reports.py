@@ -34,7 +34,7 @@ from ....topics.wire.messages.reports import (
 )
 from ...model.namespace import Namespace
 from ...model.tables import Tables
-from ...model.versions import WriteId, WriteRow
+from ...model.versions import WriteId, WriteRow, WriterRow
 from .locations import Locations
 
 LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for written
@@ -93,6 +93,7 @@ class Reports:
         }
         self._unstored: list[WriteRow] = []  # rows that the store lacks
         self._discarded: list[WriteId] = []  # rows that the store is to delete
+        self._writers: list[WriterRow] = []  # of versions that the store lacks
         self.tally = Tally()
 
     @property
@@ -162,6 +163,11 @@ class Reports:
         gone, self._discarded = tuple(self._discarded), []
         return fresh, gone
 
+    def take_writers(self) -> tuple[WriterRow, ...]:
+        """Remove and return who has raised which versions since the last time."""
+        writers, self._writers = tuple(self._writers), []
+        return writers
+
     def check(self) -> None:
         """Assert every invariant."""
         for name, driver in self._drivers.items():
@@ -211,7 +217,7 @@ class Reports:
         source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
         policy = self._drivers[name].policy
         targets = self._targets(one.object, policy)
-        topic, version = self._raise(targets, one.partitions, source=source)
+        topic, version = self._raise(name, targets, one.partitions, source=source)
         if version:
             self.tally.writes += 1
             self._close(replace(_row(name, one, self._clock.now_us), topic=topic, version=version))
@@ -231,6 +237,7 @@ class Reports:
         table = parse_table_name(one.object)
         if self._namespace.find(table):
             topic, version = self._tables.raise_version(table, source=SOURCE_REPORTS)
+            self._writers.append(WriterRow(topic, version, name))
         if one.state == NAMED:
             self._namespace.raise_version(table[0], source=SOURCE_REPORTS)
         self.tally.reported_statements += 1
@@ -241,18 +248,23 @@ class Reports:
         driver = self._drivers[name]
         for row in driver.open.values():
             self.tally.reported_writes_lapsed += 1
-            self._raise(self._targets(row.object, driver.policy), row.partitions)
+            self._raise(name, self._targets(row.object, driver.policy), row.partitions)
             self._discarded.append((name, row.number))
         driver.open.clear()
 
     def _raise(
         self,
+        name: bytes,
         targets: Mapping[TableId, tuple[str, ...]],
         partitions: tuple[str, ...],
         *,
         source: int = SOURCE_REPORTS,
     ) -> tuple[int, int]:
-        """Raise the data version of what a write touched; return the last topic and version."""
+        """Raise the data version of what a write of the driver ``name`` touched.
+
+        Returns:
+            The last topic and version.
+        """
         topic = version = 0
         for table, named in targets.items():
             topic, version = self._tables.raise_data(
@@ -260,6 +272,7 @@ class Reports:
                 partitions=named or partitions,
                 source=source,
             )
+            self._writers.append(WriterRow(topic, version, name))
         return topic, version
 
     def _close(self, row: WriteRow) -> None:

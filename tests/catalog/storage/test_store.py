@@ -18,6 +18,7 @@ from topicast.catalog.model.versions import (
     OrderRow,
     Transaction,
     WriteRow,
+    WriterRow,
 )
 from topicast.catalog.model.window_state import unpack_state
 from topicast.catalog.storage import store as store_module
@@ -139,8 +140,11 @@ def test_changes_are_bounded_by_age(tmp_path: Path) -> None:
     change = ChangeRow(object="db.t", kind=ChangeKind.CREATED, before=0)
     with opened(tmp_path) as store:
         for version, at_us in ((1, NOW_US), (2, NOW_US + CHANGES_AGE_MAX_US + 1)):
-            commit(store, transaction(0, version, changes=(change,), at_us=at_us))
+            one = transaction(0, version, changes=(change,), at_us=at_us)
+            writers = (WriterRow(0, version, b"driver"),)
+            store.commit(Commit(window=None, transactions=(one,), writers=writers))
     assert rows(tmp_path, "SELECT version_after FROM changes") == [(2,)]
+    assert rows(tmp_path, "SELECT version FROM writers") == [(2,)]
 
 
 def test_floor_is_due_below_which_tombstones_are_too_old(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def line(**more: Any) -> dict[str, Any]:
         ({"change": "loaded"}, "event 62"),
         ({"source": "reports", "driver": WRITER}, "driver nightly-etl (ann)"),
         ({"source": "reports", "driver": "cd" * 16}, "driver cdcdcdcd"),
-        ({"source": "reports"}, "driver that has ended"),
+        ({"source": "reports"}, "driver unknown"),
         ({"source": "load"}, "first read"),
         ({"source": "catch-up"}, "a hub's catch-up"),
         ({"source": "reconciliation"}, "no event: it differed from the metastore"),

@@ -297,6 +297,18 @@ def test_intent_of_a_silent_driver_is_taken_for_written_once(world: World) -> No
     assert world.reports.deadline is None
 
 
+def test_writer_of_each_version_is_told_once_also_of_a_write_that_was_never_reported_to_its_end(
+    world: World,
+) -> None:
+    world.report(write(1, INTENT), write(2))
+    (reported,) = world.written()
+    assert world.reports.take_writers() == ((reported.topic, reported.to_version, DRIVER),)
+    world.lapse(LEASE_S)
+    (lapsed,) = world.written()
+    assert world.reports.take_writers() == ((lapsed.topic, lapsed.to_version, DRIVER),)
+    assert world.reports.take_writers() == ()
+
+
 def test_driver_that_reports_keeps_its_intents(world: World) -> None:
     """P-REPORT-4."""
     world.report(write(1, INTENT))
