@@ -32,7 +32,7 @@ SUBSCRIPTION_BYTES_MAX: Final = 512  # a barrier has 20 bytes, the handshake of 
 CURVE_BYTES: Final = 33  # that encryption adds to a frame
 
 PUBLISHED_MAX: Final = 1000  # x 64 KiB: a stopped reader costs 64 MiB; at 1 KB, 30 ms of full speed
-SUBSCRIPTIONS_MAX: Final = 20_000  # twice what a reader sends that follows all of 4,096 topics
+SUBSCRIPTIONS_MAX: Final = 20_000  # twice the prefixes of 4,096 topics at two levels, one by one
 READ_BYTES_MAX: Final = 64 << 20  # received and not read, unless a reader says otherwise
 READ_MIN: Final = 8  # frames; with fewer ZeroMQ's thread stops for each
 SENT_MAX: Final = 1000  # of 64 KiB, and of chunks as many as there is credit for

@@ -28,7 +28,7 @@ from ..wire.refusal import Refusal, refuse
 STREAMS_MAX: Final = 64  # at once; one more is refused as BUSY
 STREAMS_PER_PEER_MAX: Final = 16
 CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for it
-CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
+CREDIT_DEFAULT: Final = 1 << 20  # four chunks: none waits for credit that is under way
 RETRY_MS: Final = 100
 RETRY_MS_MAX: Final = 5000  # for a peer that was refused as BUSY behind many others
 RETRIES_MAX: Final = 16  # peers refused as BUSY that retry within the same RETRY_MS

