@@ -215,8 +215,8 @@ class Statestored:
     def _take(self) -> None:
         """Take what arrived in its order; deltas that follow each other go out in one go.
 
-        What takes longer is left to the next turns: readers would take a hub for silent whose
-        heartbeats wait until it has answered hundreds that join.
+        After TAKE_S the rest is left to the next turns. Else heartbeats would wait until a hub has
+        answered hundreds of joins, and readers would take it for silent.
         """
         hub, clock = self._hub, self._clock
         until = clock() + TAKE_S

@@ -354,7 +354,8 @@ def answer_for_policy(
 ) -> Inspected:
     """Return ``answer`` for a caller that sees some databases, and the registrations ``members``.
 
-    What counts more than these is None: totals of a topic would give others away.
+    Facts that count others, too, are None: a topic's totals would tell of databases that the caller
+    may not see.
     """
     own = tuple(one for one in status.subscribers if one.registration in members)
     drivers = tuple(one for one in status.drivers if one.registration in members)

@@ -170,7 +170,7 @@ class StoreFull(StoreError):
 class StoreMoved(StoreError):
     """A file of the state folder was deleted, moved or replaced; nothing of the commit was stored.
 
-    What is written to the open file meanwhile would be gone at the next start.
+    A commit to the file that is still open would be gone at the next start.
     """
 
     retriable = True

@@ -46,7 +46,7 @@ class VersionTimes:
     def first_after(self, version: int) -> float | None:
         """Return when the first change behind ``version`` was broadcast; None: it was not here.
 
-        Of a change that is not remembered any more, the oldest time that is.
+        A change too old to be remembered counts as broadcast at the oldest time that is.
         """
         at = bisect_right(self._steps, version, key=lambda step: step.last)
         return self._steps[at].at if at < len(self._steps) else None

@@ -88,7 +88,7 @@ class WarmGroups:
     def shrink(self) -> bool:
         """Cool what is beyond the limit; return whether to call again for the rest.
 
-        What cannot be cooled stays warm, as if it had been used.
+        A group that cannot be cooled stays warm, as if it had been used.
         """
         rows = 0
         for _ in range(len(self._groups)):

@@ -15,7 +15,7 @@ from posixpath import commonprefix
 from typing import Final, Generic, Protocol, TypeVar
 
 BLOCK_BYTES_MAX: Final = 48 << 10
-"""Of a block's value, unless it has only one record: a transaction has to stay below 64 KB."""
+"""Of a block, unless it has one record only: a transaction has to stay below 64 KB."""
 
 
 class Named(Protocol):

@@ -16,7 +16,7 @@ Names are sorted, with a NUL between them. The other parts of a block are column
 record, or the one value on which all records agree. ``ages`` are how many versions before the
 block's own each partition last changed, ``numbers`` which of the table's templates it has (RAW:
 none). ``groups`` holds, by ascending number, a column for each slot of the partitions with that
-number. What depends on the templates is checked when a record is joined with its template.
+number. Whether a record fits its template is checked when the two are joined.
 Source: docs/design/0002-representation.md.
 
 ``unpack`` and every ``decode`` is total: bytes in, a value or WireError out, in memory in
@@ -109,10 +109,10 @@ def document_bytes(value: bytes) -> int:
 
 
 class Pause(NamedTuple):
-    """What operators have ordered of the metastore's events, and is not over.
+    """The orders of operators about the metastore's events that are not over.
 
-    ``who`` has paused them, ``since_us``; empty: nobody has. ``start_at``: where to go on, which is
-    not done yet; None: where they are.
+    ``who``: the sender of the order to pause them, ``since_us``; empty: they are not paused.
+    ``start_at``: the event to go on from, as ordered and not done yet; None: the next event.
     """
 
     who: str = ""

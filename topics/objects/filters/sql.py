@@ -17,9 +17,9 @@
 
 As in Spark: in a ``like`` ``%`` is anything and ``_`` one character, and behind a backslash, or the
 character that ``escape`` names, they stand for themselves; a quote is doubled in a text, or stands
-behind a backslash; only ``is null`` and ``<=>`` find NULL. What is compared with what: operands.py.
-Whatever else SQL knows is refused with its place, and so is what means something else than it seems
-to: ``d = 2026-11-01`` subtracts.
+behind a backslash; only ``is null`` and ``<=>`` find NULL. operands.py says which types are
+compared, and how. Whatever else SQL knows is refused with its place, and so is what means something
+else than it seems to: ``d = 2026-11-01`` subtracts.
 """
 
 import re
