@@ -60,7 +60,7 @@ class HeartbeatTimer:
     def __init__(self, period_s: float) -> None:
         self.due_at = 0.0  # when the next heartbeat is due
         self._period_s = period_s
-        self._sent_at = -inf
+        self._sent_at = -inf  # when the last heartbeat was sent
         self._pause_s = SOON_S  # from the last heartbeat to an early heartbeat
         self._is_wanted = False  # whether a reader has subscribed since the last heartbeat
 

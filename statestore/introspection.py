@@ -92,7 +92,7 @@ class Introspection:
         self._answering = deque[_Asked]()  # what the present status answers
         self._waiting = Newest[int, _Forwarded](WAITING_MAX)
         """By the request id that the hub uses with readers, the oldest first."""
-        self._last_id = 0
+        self._last_id = 0  # the last request id that was used with a reader
 
     def answer(
         self, caller: Member, peer: bytes, question: Question[Any]

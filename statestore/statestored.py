@@ -72,7 +72,7 @@ class Statestored:
         self._hub = hub
         self._link = link
         self._keys = keys
-        self._credential = keys.credential
+        self._credential = keys.credential  # as the key file last had it
         self._keys_at = 0.0  # when the key file is looked at next
         self._rereads_clients = False  # whether to read the folder's list: catalogd has other keys
         self._clients = clients
@@ -83,7 +83,7 @@ class Statestored:
         """By their numbers: questions of pages to readers that nobody has answered yet."""
         self._asks: deque[Ask] = deque()  # questions for the next turn; any thread appends
         self._numbers = count(1)
-        self._stopping = False
+        self._stopping = False  # whether ``stop`` was called
         self._memory_at = 0.0  # when the next look at what is resident is due
         self._status_at = 0.0  # when the next status is begun
         self._slices: Iterator[HubStatus | None] | None = None  # of that which is being made

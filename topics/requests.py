@@ -30,7 +30,7 @@ class Requests(Generic[SubjectT]):
     def __init__(self, next_id: Callable[[], int], *, retry_s: float = RETRY_S) -> None:
         self._next_id = next_id
         self._retry_s = retry_s
-        self._open: dict[int, _Open[SubjectT]] = {}
+        self._open: dict[int, _Open[SubjectT]] = {}  # by id
         self._due_at: float | None = None  # the first of their times, unless ``_moved``
         self._moved = False  # a request was opened, closed or sent, or its time was changed
 

@@ -223,7 +223,7 @@ class Topic:
     """The entries of one topic, in catalogd and in a hub."""
 
     def __init__(self) -> None:
-        self.epoch = 0
+        self.epoch = 0  # that ``version`` counts in; 0: none yet
         self.version = 0  # moved by the caller, once a transaction or catch-up is complete
         self.floor = 0  # up to here tombstones are discarded: below it only a snapshot helps
         self.held_bytes = 0  # ``accounted_bytes`` of everything held, tombstones included

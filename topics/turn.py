@@ -65,7 +65,7 @@ class Turn(Generic[EffectT]):
         self.now = 0.0  # seconds, monotonic: the core sets it as a turn begins
         self.now_us = 0  # microseconds since 1970: likewise, in a core whose facts have them
         self.trace = Trace(quiet)
-        self._effects: list[EffectT] = []
+        self._effects: list[EffectT] = []  # decided in this turn, in their order
         self.add = self._effects.append  # see ``Outbox.add``
 
     def came(self, fact: object) -> None:

@@ -112,11 +112,11 @@ class Ingest:
         self.memory = memory
         self._clock = clock
         self._send = send
-        self.epoch = 0
-        self.start = 0
+        self.epoch = 0  # of the start of catalogd that was announced last; 0: none was
+        self.start = 0  # its number; 0: none was
         self.num_topics = 0  # without the namespace; 0 until a publisher was announced
-        self.catalog_address = ""
-        self.catalog_name = ""
+        self.catalog_address = ""  # where readers reach this catalogd
+        self.catalog_name = ""  # under which it has announced itself
         self.watermark = 0  # of the newest heartbeat of which all versions are reached
         self.offers = ALL_OFFERED  # the levels that readers may join
         self.slots: dict[int, Slot] = {}  # by topic, the same as followed by ``_replicas``

@@ -29,7 +29,7 @@ from .stub_deltas import minimal
 
 POLICIES_MAX: Final = (1 << 16) - 1  # that one process can number; number 0 is of all of them
 EVERY: Final = 0
-SIZED_MAX: Final = 3000  # entries of topics that are sized in one go: 2 ms at most
+SIZED_MAX: Final = 3000  # entries of topics sized in one turn: 2 ms; a larger topic is sized alone
 
 PolicyLevel = tuple[Policy, int]
 """How readers follow a topic: under which policy, and at which level."""

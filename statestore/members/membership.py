@@ -73,7 +73,7 @@ class Membership:
         self._suspect_s = suspect_s
         self._lost_s = lost_s
         self.audits = 0  # by readers, of their answers, as far as they were reported here
-        self.audit_differences = 0
+        self.audit_differences = 0  # how many of these found a difference
         self._differed_at: float | None = None  # when a reader reported the last of them
         self._members: dict[bytes, Member] = {}  # by registration
         self._connections: dict[bytes, tuple[Member, Channel]] = {}  # by peer

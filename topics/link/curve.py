@@ -135,7 +135,7 @@ class AcceptedConnections:
     """The connections that frames have come from, by descriptor: at most as many as are open."""
 
     def __init__(self) -> None:
-        self._by_descriptor: dict[int, AcceptedConnection] = {}
+        self._by_descriptor: dict[int, AcceptedConnection] = {}  # perhaps closed by now
         self._keys: dict[tuple[str, bytes], str] = {}  # of a ROUTER's peers
         self._last: tuple[str, str, int] | None = None
         """Socket, key and descriptor of the frame before, if it was of the same batch."""

@@ -165,8 +165,8 @@ class Link:
 
         ZeroMQ takes its signal back in whatever is called on a socket. So each is read after any
         other call, until nothing is found."""
-        self._ports: dict[str, _Port] = {}
-        self._by_socket: dict[zmq.Socket[bytes], _Port] = {}
+        self._ports: dict[str, _Port] = {}  # open sockets by name
+        self._by_socket: dict[zmq.Socket[bytes], _Port] = {}  # the same
         self._monitors: dict[object, zmq.Socket[bytes]] = {}  # by the socket that they are of
         self._monitored: dict[object, str] = {}  # by monitor: the name of its socket
         self._waker, self._woken = socket.socketpair()

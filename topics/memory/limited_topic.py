@@ -63,6 +63,7 @@ class WarmGroups:
         self.held_bytes = 0  # of all limited topics: warm groups, and what cold groups take packed
         self.cooled = 0  # groups, since the start
         self._groups: OrderedDict[tuple[int, bytes], LimitedTopic] = OrderedDict()
+        """The topic of each warm group, by the topic's number and the group; the last used last."""
 
     def __len__(self) -> int:
         return len(self._groups)

@@ -68,7 +68,7 @@ class Sender:
         self._streams: dict[bytes, dict[int, Stream]] = {}  # by peer
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
         """By peer, the streams with credit; peers and the streams of each in the order of turns."""
-        self._count = 0
+        self._count = 0  # of all streams
         self._waiting: dict[bytes, int] = {}  # by peer refused for want of room: its ``_arrivals``
         self._arrivals = 0  # how many peers were so refused
 

@@ -127,7 +127,7 @@ class Follower:
         self.version = version
         self.state: FollowerState = BEHIND
         self.stream = 0  # 0: none is open
-        self._sequence = 0
+        self._sequence = 0  # of the next chunk of the open stream
         self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
         self._cut = 0  # the lowest ``to_version`` of the chunks filed since the position; 0: none
         self._end_min = 0

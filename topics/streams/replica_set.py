@@ -92,7 +92,7 @@ class ReplicaSet:
         self._answer_s = answer_s
         self._next_id = next_id
         self._credit_step = credit_step
-        self._followers: dict[TopicLevel, Follower] = {}
+        self._followers: dict[TopicLevel, Follower] = {}  # of all that is followed
         self._behind: dict[TopicLevel, Follower] = {}  # those that are not LIVE
         self._wants: dict[TopicLevel, Wanted] = {}  # for the next request
         self._streams: dict[int, _Stream] = {}  # open streams by id; each has something to bring

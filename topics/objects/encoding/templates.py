@@ -134,10 +134,10 @@ class Template:
         self.parameters = tuple(
             [(text(slot.key), at) for at, slot in enumerate(slots) if slot.kind == STRING]
         )
-        self._steps = tuple(steps)
-        self._tail = data[pos:]
-        self._values_at = kinds.index(LIST) if LIST in kinds else None
-        self._location_at = kinds.index(_LOCATION) if _LOCATION in kinds else None
+        self._steps = tuple(steps)  # each segment, its length, and the kind of the slot behind it
+        self._tail = data[pos:]  # the last segment
+        self._values_at = kinds.index(LIST) if LIST in kinds else None  # which slot; None: no slot
+        self._location_at = kinds.index(_LOCATION) if _LOCATION in kinds else None  # likewise
 
     def match(self, data: bytes, name: str) -> SlotValues | None:
         """Return what fills the slots so that they give ``data``; None if nothing does.
@@ -264,8 +264,8 @@ class Templates:
         self.skeletons = list(skeletons)
         self._base = location.rstrip("/").encode()
         self._numbers = {skeleton: number for number, skeleton in enumerate(skeletons)}
-        self._read: dict[int, Template] = {}
-        self._bytes_free = TEMPLATES_BYTES_MAX - sum(map(len, skeletons))
+        self._read: dict[int, Template] = {}  # by number: those that were used
+        self._bytes_free = TEMPLATES_BYTES_MAX - sum(map(len, skeletons))  # for further skeletons
 
     def bases(self) -> frozenset[str | None]:
         """Return the folders of partitions that lie in those of their names.

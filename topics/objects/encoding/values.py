@@ -608,7 +608,7 @@ class PartitionKind:
     def __init__(self, templates: Templates, version: int) -> None:
         self.templates = templates
         self._version = version
-        self._likely = RAW
+        self._likely = RAW  # the template of the last record, which a new record may have, too
 
     def decode(self, value: bytes, version: int) -> list[PartitionRecord]:
         """Return the records of a block, sorted by name."""

@@ -33,8 +33,8 @@ class Tokens:
             raise UsageError(f"a filter of {len(text)} characters, {LENGTH_MAX} allowed")
         self._text = text
         self._tokens = list(self._split(pattern, keywords))
-        self._at = 0
-        self._depth = 0
+        self._at = 0  # the index of the next token
+        self._depth = 0  # how many parentheses are open
 
     @property
     def kind(self) -> str:
