@@ -9,7 +9,7 @@ import pytest
 
 from topicast.catalog.event_status import rate
 from topicast.catalog.ingest.events.event_history import EventBatch, EventFacts, TableCost, TimeSlot
-from topicast.catalog.model.versions import ChangeRow, Commit, Transaction, WriteRow
+from topicast.catalog.model.versions import ChangeRow, Commit, Transaction, WriterRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import CatalogStatus
 from topicast.catalog.storage.store import Store
@@ -175,17 +175,8 @@ def reported_store(tmp_path: Path) -> Path:
         at_us=time.time_ns() // 1000,
         changes=(change,),
     )
-    write = WriteRow(
-        driver=WRITER,
-        number=1,
-        object="shop.orders",
-        partitions=(),
-        open=False,
-        at_us=1,
-        topic=topic,
-        version=1,
-    )
-    store.commit(Commit(transactions=(one,), window=None, writes=(write,)))
+    writers = (WriterRow(topic, 1, WRITER),)
+    store.commit(Commit(transactions=(one,), window=None, writers=writers))
     store.close()
     return store.path
 
