@@ -1,4 +1,4 @@
-"""catalogd's half of the connection pair to one hub, as a pure state machine.
+"""Publisher: catalogd's half of the connection pair to one hub, as a pure state machine.
 
     WAITING ──▶ CONNECTING ──welcomes, Have──▶ ANNOUNCED ──Filed──▶ LEADING
        ▲                         │ ahead            ▲
@@ -63,10 +63,10 @@ SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garba
 WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
 # Between two epochs for one hub, doubled by each: two catalogds must not race through epochs.
 AHEAD_S: Final = 1.0
-CLIENTS_AGAIN_S: Final = 10.0  # until the list is sent again: a lost list would leave keys admitted
 AHEAD_S_MAX: Final = 60.0
-# The hub restarted, or follows another start.
+CLIENTS_AGAIN_S: Final = 10.0  # until the list is sent again: a lost list would leave keys admitted
 RECONNECT_ON: Final = (Refusal.HELLO, Refusal.START, Refusal.AHEAD)
+"""Refusals of a hub that restarted, or that follows another start."""
 OF_ONE_MESSAGE: Final = (
     Refusal.DELTA,
     Refusal.CHUNK,
@@ -75,6 +75,7 @@ OF_ONE_MESSAGE: Final = (
     "MESSAGE",
     Refusal.WIRE,
 )
+"""Refusals of one message, after which the connection goes on."""
 HUB: Final = b"hub"  # the one peer of the sender
 
 
@@ -86,6 +87,16 @@ class State(StrEnum):
     COMPARING = "COMPARING"
     ANNOUNCED = "ANNOUNCED"
     LEADING = "LEADING"
+
+
+NEXT: Final[Mapping[State, tuple[State, ...]]] = {
+    State.WAITING: (State.CONNECTING,),
+    State.CONNECTING: (State.COMPARING, State.ANNOUNCED, State.WAITING),
+    State.COMPARING: (State.ANNOUNCED, State.WAITING),
+    State.ANNOUNCED: (State.COMPARING, State.LEADING, State.WAITING),
+    State.LEADING: (State.ANNOUNCED, State.WAITING),
+}
+"""What may follow each state."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,8 +230,8 @@ class Publisher:
         self.reason = "starting"
         self.hub = 0
         self.connected = False  # the hub answers, and is announced what there is to announce
+        self._since: float | None = None  # when ``connected`` changed last; None: before a Tick
         self._pages = ""  # where the hub's pages are, as it said last
-        self._since: float | None = None  # when it became so, or ceased to be; None: not begun
         self._logged = ""  # the reason of the last line of log since it was connected
         self._published = published
         self._name = name
@@ -228,19 +239,19 @@ class Publisher:
         self._rng = rng
         self._sender = Sender()
         self._unacked = Unacknowledged()
-        self._liveness: dict[Channel, Liveness] = {}
-        self._probed: set[Channel] = set()
-        self._welcomed: set[Channel] = set()
+        self._liveness: dict[Channel, Liveness] = {}  # empty while WAITING
+        self._probed: set[Channel] = set()  # silent, and a Hello was repeated
+        self._welcomed: set[Channel] = set()  # on which the hub has answered the Hello
         self._clients = b""  # the list that the hub was sent on its present connection
-        self._clients_at = 0.0  # seconds: when it is sent again
-        self._have: Have | None = None
-        self._failures = 0
-        self._connect_at = 0.0
-        self._welcome_by = 0.0
-        self._heartbeat_at = 0.0
-        self._sequence = 0
-        self._ahead_at = -inf
-        self._ahead_s = AHEAD_S
+        self._clients_at = 0.0  # when it is sent again
+        self._have: Have | None = None  # what the hub holds, as it said on this connection
+        self._failures = 0  # connections that ended, one after the other, before the hub followed
+        self._connect_at = 0.0  # while WAITING: when to connect
+        self._welcome_by = 0.0  # when a hub that has not welcomed on both channels is left
+        self._heartbeat_at = 0.0  # when the next heartbeat is due
+        self._sequence = 0  # number of the last heartbeat
+        self._ahead_at = -inf  # before it no epoch is minted for this hub
+        self._ahead_s = AHEAD_S  # the next pause between two epochs
         self._turn = Turn[Effect](quiet=(Tick, Committed, Put))
 
     def facts(self, address: str, *, now: float) -> HubFacts:
@@ -277,7 +288,7 @@ class Publisher:
             case Committed():
                 self._on_committed(fact)
             case EpochBegun():
-                self._on_minted()
+                self._on_epoch_begun()
             case _ if self.state == State.WAITING:
                 pass  # of connections that were closed
             case FromHub(channel=channel, message=message):
@@ -339,7 +350,7 @@ class Publisher:
         if self._unacked.put(fact.topic, fact.version, len(fact.frame)):
             self._turn.add(Put(fact.frame))
 
-    def _on_minted(self) -> None:
+    def _on_epoch_begun(self) -> None:
         if self.state == State.COMPARING:
             self._compare()
         elif self._announced:
@@ -416,19 +427,19 @@ class Publisher:
         now = self._turn.now
         have = self._have
         if self._is_welcome and not self._published.names_known:
-            self._connect_state(connected=True)  # it waits as we do
+            self._set_connected(connected=True)  # it waits as we do
         if have is None or not self._may_announce:
             return
         try:
             held = by_topic(have.versions)
             versions = {number: topic.version for number, topic in self._published.topics.items()}
             starts = self._published.starts
-            verdict = judge(starts, versions, epoch=have.epoch, start=have.start, held=held)
+            decision = judge(starts, versions, epoch=have.epoch, start=have.start, held=held)
         except WireError as error:
             self._leave(str(error), wait_s=SLOW_S)
             return
-        if verdict is not PeerDecision.AHEAD:
-            self._announce(f"the hub is {verdict.value}")
+        if decision is not PeerDecision.AHEAD:
+            self._announce(f"the hub is {decision.value}")
             return
         if now < self._ahead_at:
             wait_s = self._ahead_at - now
@@ -438,14 +449,14 @@ class Publisher:
         self._ahead_s = AHEAD_S if led_long else min(2 * self._ahead_s, AHEAD_S_MAX)
         self._ahead_at = now + self._ahead_s
         reason = f"the hub is ahead: epoch {have.epoch} start {have.start}"
-        self._move(State.COMPARING, reason)
+        self._become(State.COMPARING, reason)
         self._turn.add(MintAbove(have.epoch))
 
     def _announce(self, reason: str) -> None:
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._heartbeat_at = self._turn.now
-        self._connect_state(connected=True)
+        self._set_connected(connected=True)
         epoch, start = self._published.position
         announce = Announce(
             epoch=epoch,
@@ -454,13 +465,13 @@ class Publisher:
             catalog_address=self._published.catalog_address,
             catalog_name=self._published.catalog_name,
         )
-        self._move(State.ANNOUNCED, reason)
+        self._become(State.ANNOUNCED, reason)
         self._turn.add(SendOn(CONTROL_CHANNEL, announce))
 
     def _lead(self) -> None:
         if self.state == State.ANNOUNCED:
             self._failures = 0
-            self._move(State.LEADING, "the hub follows")
+            self._become(State.LEADING, "the hub follows")
 
     def _on_filed(self, message: Filed) -> None:
         if not self._announced or (message.epoch, message.start) != self._published.position:
@@ -551,7 +562,7 @@ class Publisher:
         self._welcome_by = now + WELCOME_S
         self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in Channel}
         self._turn.add(Reconnect())
-        self._move(State.CONNECTING, self.reason)
+        self._become(State.CONNECTING, self.reason)
         for channel in Channel:
             self._turn.add(self._greeting(channel))
 
@@ -572,20 +583,21 @@ class Publisher:
         backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 16)
         self._connect_at = self._turn.now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
-        self._connect_state(connected=False, since=since)
+        self._set_connected(connected=False, since=since)
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
         self._clients = b""
-        self._move(State.WAITING, reason)
+        self._become(State.WAITING, reason)
 
-    def _move(self, state: State, reason: str) -> None:
+    def _become(self, state: State, reason: str) -> None:
+        assert state in (self.state, *NEXT[self.state]), f"{self.state} to {state}"
         self.state, self.reason = state, reason
         again = not self.connected and reason == self._logged
         self._logged = "" if self.connected else reason
         self._turn.add(Entered(state, reason, again))
 
-    def _connect_state(self, *, connected: bool, since: float | None = None) -> None:
+    def _set_connected(self, *, connected: bool, since: float | None = None) -> None:
         if self.connected is not connected:
             self.connected, self._since = connected, self._turn.now if since is None else since
 
@@ -612,8 +624,9 @@ def delta_of_transaction(
     """Return the one delta of ``transaction`` for a hub, at most DELTA_BYTES_MAX large.
 
     Entries that ``withhold`` names are stubs in it, and hubs never get their values. If the values
-    are too many, all entries are stubs, with the flag ``stubbed``; if even the stubs are, there
-    are no entries, and the flag ``invalidate_all`` too. A hub catches up on the values.
+    take too much, all entries are stubs, and the flag ``stubbed`` is set; if even the stubs take
+    too much, there are no entries, and the flag ``invalidate_all`` is set, too. A hub then catches
+    up on the values.
     """
     entries = tuple(withhold(mode, transaction.topic, transaction.entries))
     stubbed = sum(map(row_bytes, entries)) > DELTA_BYTES_MAX
