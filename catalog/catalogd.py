@@ -46,7 +46,7 @@ from .effects import (
     Connections,
     Effect,
     Fact,
-    Floors,
+    FloorRaised,
     Minted,
     MintEpoch,
     Publish,
@@ -112,16 +112,16 @@ class Catalogd:
     ) -> None:
         """Own ``store`` and ``link``, on which the service's ROUTER is bound as ``SERVICE``.
 
-        ``renew`` returns a core over the store, which holds these topics, for this reason.
-        ``keys``: those of ``link``, and their folder, which is looked at, for the list of clients,
-        too; None: nothing of it changes. ``calls``: of the connections to the metastore.
+        ``renew`` is given the topics that the store holds, and why a core has ended; it returns the
+        next core. ``keys``: those of ``link``, and their folder, in which catalogd looks for new
+        keys and for the list of clients; None: neither changes. ``calls``: those of the metastore.
         """
         self._catalog = catalog
         self._store = store
         self._link = link
         self._published = published
         self._hubs = tuple(hubs)
-        self._chunks_to = deque(self._hubs)  # the first hub has the next chunk, if it catches up
+        self._chunks_to = deque(self._hubs)  # the first hub gets the next chunk, if it catches up
         self._sockets = {
             hub.socket(channel): (hub, channel) for hub in self._hubs for channel in Channel
         }
@@ -145,14 +145,14 @@ class Catalogd:
             store.path, deliver=lambda answer: self._histories.put(answer, timeout_s=60.0)
         )
         self._stopping = False
-        self._effects: deque[Effect] = deque()  # to be performed; empty after a turn that could
+        self._effects: deque[Effect] = deque()  # to be performed; what is left waits for the store
         self._store_failed_at: float | None = None  # since when nothing can be stored, if it is so
         self._store_at = 0.0  # when the next look for the store's files is due
         self._memory_at = 0.0  # when the next look at what is resident is due
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
         self._status_at = 0.0  # when the next status is begun
-        self._slices: Iterator[CatalogStatus | None] | None = None  # of that which is being made
+        self._slices: Iterator[CatalogStatus | None] | None = None  # of the status in the making
         self.turned_at = clock()  # when the last turn began
         published.watermark = catalog.watermark  # known after a restart before any commit
         self.status: CatalogStatus = catalog.status()
@@ -264,7 +264,7 @@ class Catalogd:
         return inbox, self._make_read_threads(lambda answer: inbox.put(answer, timeout_s=60.0))
 
     def _hold_memory(self, now: float) -> None:
-        """Hold the limit of memory, if any; everything is committed now."""
+        """Keep the limit of memory, if any. The store has all content by now, so any may leave."""
         memory = self._catalog.memory
         if memory is None:
             return
@@ -319,7 +319,7 @@ class Catalogd:
         self._drive(hub, lost, now=now, now_us=now_us)
 
     def _store_again(self, failed_at: float) -> None:
-        """Try again what could not be stored; the effects after it wait for it."""
+        """Try again, after a pause, what could not be stored; later effects wait for it."""
         time.sleep(STORE_S)
         now, now_us = self._clock(), self._wall_us()
         self.turned_at = now
@@ -482,9 +482,10 @@ class Catalogd:
         gc.collect()  # the former core is full of cycles, and daemons rarely collect old objects
 
     def _maintain(self, now: float, now_us: int) -> None:
-        """Look at clients and keys; then make a slice of the next status, or else do what is due.
+        """Look at clients and keys; then do one of three things, as far as there is any to do.
 
-        That is, look for content that is missing, or delete old tombstones.
+        They are, in this order: a slice of the next status, a look for content that is missing, the
+        deletion of old tombstones.
         """
         if now >= self._clients_at:
             self._clients_at = now + CLIENTS_S
@@ -553,16 +554,16 @@ class Catalogd:
             log.error("keys of a hub not kept: address=%s error=%s", hub.address, error)
 
     def _raise_floor(self, topic: int, *, now: float, now_us: int) -> None:
-        """Delete some tombstones of ``topic``; as long as there were any, it has another turn."""
+        """Delete some old tombstones of ``topic``; while it may have more, it comes again."""
         floor = self._store.floor_due(topic, now_us)
         if floor:
             try:
-                self._store.delete_tombstones({topic: floor})
+                self._store.delete_tombstones(topic, floor)
             except StoreError as problem:
                 if not problem.retriable:
                     raise
-                return  # in the next round: what is to be committed says it
-            self._catalog.handle(Floors(floors={topic: floor}), now=now, now_us=now_us)
+                return  # the next round tries again; the next commit reports the problem
+            self._catalog.handle(FloorRaised(topic=topic, floor=floor), now=now, now_us=now_us)
             self._floors_of.append(topic)
 
     def _connections(self, now: float) -> Connections:
@@ -604,8 +605,10 @@ def load_topics(
     for number, version, floor, entries, tombstones in chain(
         store.load(limited, values=False), store.load(whole)
     ):
-        cold = memory is not None and number != NAMESPACE
-        topic = LimitedTopic(number, memory.warm, store) if memory and cold else Topic()
+        if memory is None or number == NAMESPACE:
+            topic = Topic()
+        else:
+            topic = LimitedTopic(number, memory.warm, store)
         found[number] = topic
         topic.epoch = store.epoch
         topic.load(entries, tombstones)

@@ -27,7 +27,7 @@ from .effects import (
     Connections,
     Effect,
     Fact,
-    Floors,
+    FloorRaised,
     Minted,
     MintEpoch,
     Publish,
@@ -137,7 +137,7 @@ class Catalog:
             mode_state: The mode, as it is stored, and the backfill that it still requires.
             writes: The writes that drivers reported, as they are stored.
             leases: Those of tables, as they are stored.
-            sweeps: Likewise as of which revisions their files are known.
+            sweeps: As of which revision the files of each table are known, as it is stored.
             finding: Why everything is read anew, if that is so.
             memory: The limit of memory that the topics keep; None: there is none.
         """
@@ -316,7 +316,7 @@ class Catalog:
             self.tables,
             self.loader,
             rules=self.sync_rules,
-            found=self.reconciliation.has_found,
+            has_differed=self.reconciliation.has_found,
         )
         self._caught_up = not self.poller.enabled  # everything before the start is published
         self._committed = self.poller.published  # of the last Commit: which events it covers
@@ -392,9 +392,8 @@ class Catalog:
                 self.epochs.on_minted(fact.epoch, fact.starts)
             case Connections():
                 self.introspection.connections = fact
-            case Floors():
-                for number, floor in fact.floors.items():
-                    self.version_log.topics[number].raise_floor(floor)
+            case FloorRaised(topic=topic, floor=floor):
+                self.version_log.topics[topic].raise_floor(floor)
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: reads, the commit, then what depends on it."""
@@ -414,9 +413,8 @@ class Catalog:
         if self.listing.serving:
             self.admin.step()
             self.unloading.step()
-            unpublished = self.loader.oldest_unpublished()
             self.report_acks.step(
-                unresolved=unpublished,
+                unpublished=self.loader.oldest_unpublished(),
                 polled=self.poller.polled,
                 position=self.position,
             )
@@ -456,7 +454,7 @@ class Catalog:
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def measured(self, resident_bytes: int) -> None:
-        """Take in what the process takes of its limit."""
+        """Note how much memory the process takes; discard what was decoded if that is too much."""
         if self.memory is not None and self.memory.measured(resident_bytes):
             forget_decoded()
 
@@ -520,7 +518,7 @@ class Catalog:
             self.loader.order()
         if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.poll_now(check=self.dispatcher.wants_poll)
-        self.poller.reading = self.loader.oldest_unpublished() != NEVER
+        self.poller.reading = self._is_unpublished()
         names_first = self.poller.window is not None and not self.names_known
         if self.poller.may_begin() and not names_first:
             self.poller.begin(self.loader.begin_poll())
@@ -576,8 +574,8 @@ class Catalog:
     def _oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
         """Return the arrival number of the oldest event in ``scope`` that is not published.
 
-        While names are read, any event may be of an object in ``scope``: 0. A known table is read
-        again by itself meanwhile.
+        0 while the names are read: any event may be of an object in ``scope``. A table that is
+        known does not wait for the names: it is read again by itself meanwhile.
         """
         if not self.listing.serving:
             known = scope.table and self.namespace.find(scope) is not None
@@ -586,11 +584,14 @@ class Catalog:
         return self.loader.oldest_unpublished(scope)
 
     def _is_unpublished(self) -> bool:
-        """Return whether something that events have changed is to be read or published."""
+        """Return whether something that events have changed is still to be read or published."""
         return self.loader.oldest_unpublished() != NEVER
 
     def _some_tables(self) -> Creations:
-        """Return tables from all over the catalog. Cost: O(tables), once a log was cleaned."""
+        """Return tables from all over the catalog, each with the time of its creation.
+
+        A metastore whose log has lost every known event is identified by them. Cost: O(tables).
+        """
         known = list(self.namespace.every_table())
         held = [table for table in known if self.tables.holds(table)] or known
         some = held[:: max(1, len(held) // TABLES_MAX)][:TABLES_MAX]

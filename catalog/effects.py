@@ -44,7 +44,7 @@ Effect = (
     Order | ReadStore | AdmitGranted | Commit | Publish | MintEpoch | Noted | BeginEpoch | SendTo
 )
 RESTING: Final = frozenset((ReadStore, AdmitGranted, Publish, MintEpoch, BeginEpoch, SendTo))
-"""The types of effects that come behind the commit: what they show or end is durable by then."""
+"""The types of effects that follow the commit: what they show, or end, is durable by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +65,11 @@ class Minted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floors:
-    """Fact: the store deleted the tombstones at or below these versions, by topic."""
+class FloorRaised:
+    """Fact: the store deleted the tombstones of ``topic`` at or below the version ``floor``."""
 
-    floors: dict[int, int]
+    topic: int
+    floor: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,4 +80,4 @@ class Connections:
     handshake_failed_s: float | None = None
 
 
-Fact = Answer | Requested | Minted | Floors | HistoryRead | Connections
+Fact = Answer | Requested | Minted | FloorRaised | HistoryRead | Connections

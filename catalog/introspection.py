@@ -1,6 +1,6 @@
 """Introspection: answers about catalogd itself: its status, its events, states of its tables.
 
-    shell, every second ──▶ status_in_slices ──parts of the core──▶ Status
+    shell, twice a second ──▶ status_in_slices ──parts of the core──▶ Status
     Question ──▶ answer ──▶ Inspected
 
 It changes nothing.
@@ -125,7 +125,7 @@ class CatalogIntrospection:
     def status_in_slices(self) -> Iterator[CatalogStatus | None]:
         """Yield None after each slice of a status, and the status at last.
 
-        Its totals and its rows agree.
+        Its totals are sums of its rows, so both agree though they were not counted at one moment.
         """
         topics: list[HeldTopic] = []
         rows = self._version_log.topics.items()
@@ -158,7 +158,7 @@ class CatalogIntrospection:
             missing=self._listing.missing,
             source_problem=self._namespace.source_problem(),
             unproven=poller.unproven,
-            not_understood=self._events.doubted(),
+            not_understood=self._events.not_understood(),
         )
         return CatalogStatus(
             metastore=metastore,
@@ -187,8 +187,7 @@ class CatalogIntrospection:
             tables_unreadable=len(self._unreadable.tables),
             sync_off_by_default=self._off_by_default,
             partitions_unreadable=len(self._unreadable.partitions),
-            unreadable=status.first_of(self._unreadable.tables)
-            or next((f"{one}: {why}" for one, why in self._unreadable.partitions.items()), ""),
+            unreadable=status.first_of(self._unreadable.tables) or self._unreadable.first_partition,
             waiting_requests=self._dispatcher.waiting,
             entries=sum(topic.entries or 0 for topic in topics),
             held_bytes=sum(topic.held_bytes or 0 for topic in topics),

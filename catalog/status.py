@@ -59,7 +59,7 @@ UNREADABLE: Final = "unreadable"  # a table, as are those below
 PARTITIONS_UNREADABLE: Final = "partitions unreadable"
 LOADING: Final = "loading"
 UNFOLLOWED: Final = "not followed"
-COMPARED: Final = ("reconcile_ended_s", "reconcile_late_s")
+COMPARISON_TIMES: Final = ("reconcile_ended_s", "reconcile_late_s")
 CATCHING_UP: Final = "events were paused, and what has changed meanwhile is being read"
 SERVED_ON: Final = "hubs and drivers serve what they have meanwhile"
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
@@ -75,10 +75,10 @@ class MetastoreFacts:
         polls: Why polls bring no events; empty when they do.
         names: Why the last listing or read failed; empty when it did not.
         names_known: Whether names were ever read.
-        missing: Which events are; empty if none is.
+        missing: Which events are missing; empty if none is.
         source_problem: Why no change of the metastore will arrive; None when they do.
         unproven: Whether it does not say that it records events, and none has come.
-        not_understood: Types of events of the last hour, what they name being read again whole.
+        not_understood: Types of events of the last hour; what such events name is read again whole.
     """
 
     addresses: str
@@ -93,33 +93,39 @@ class MetastoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogStatus:
-    """catalogd at one moment. ``metastore`` and ``hubs`` are as of then.
+    """catalogd at one moment.
 
-    ``handshake_failed_s``: since a client with a key that is not admitted tried to connect; None:
-    none did.
-    ``rules``: those that operators set for drivers.
-    ``store_problem``: why nothing can be stored, while that is so; all else is as of the last
-    commit.
-    ``newest_event``: of the metastore, as its last answer said. ``lag_events``: those that are not
-    published yet. ``lag_s``: since when the metastore may have what is not; None without polls, and
-    before everything was published once.
-    ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
-    ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
-    connection has found: the same metastore or another, and why; empty at first.
-    ``load_read``: tables that were read since some are to be loaded. ``load_left_s``: how long
-    ``tables_to_load`` take at the pace of the last minute; None: not known.
-    ``loading``: some of the large tables that are read or compared a part at a time, and how far
-    each is.
-    ``tables_unreadable``: that the metastore cannot read, or that do not fit;
-    ``partitions_unreadable``: of tables whose other partitions are served; ``unreadable`` names
-    some of them, with the reason.
-    ``held_bytes``: what entries take in memory; ``cold_bytes``: of values that are in the store
-    alone, by the limit of memory. ``memory``: what is known of that limit; None: there is none.
-    ``sync_off_by_default``: whether tables are followed only if they, or their database, say so.
-    ``events``: what became of the last batches of events; ``processor``: whether they are followed;
-    ``reconciliation``: how the comparison with the metastore goes.
-    ``pull_times``: from the arrival of pulls
-    until their last part was sent, in seconds.
+    Attributes:
+        handshake_failed_s: How long ago a client was refused whose key is not admitted; None: none
+            was.
+        store_problem: Why nothing can be stored now. While that is so, all else is as of the last
+            commit.
+        memory: What is known of the limit of memory; None: there is none.
+        rules: Those that operators set for drivers.
+        newest_event: The id of the metastore's newest event, as its last answer said.
+        lag_events: How many events of the metastore are not published yet.
+        lag_s: For how long the metastore may have had changes that are not published; None without
+            polls, and before everything was published once.
+        metastore_uuid: Empty if the metastore has none.
+        metastore_found: What the last check of a connection has found: the same metastore or
+            another, and why; empty before the first check.
+        metastore_silent_s: How long ago a poll was answered last, or catalogd started; None without
+            polls.
+        load_read: Tables that were read since the running load began.
+        load_left_s: How long ``tables_to_load`` take at the pace of the last minute; None: not
+            known.
+        loading: Some of the large tables that are read or compared a part at a time, and how far
+            each is.
+        tables_unreadable: Tables that the metastore cannot read, or that are rejected.
+        partitions_unreadable: Partitions of tables whose other partitions are served.
+        unreadable: Some of these tables and partitions, each with the reason.
+        sync_off_by_default: Whether tables are followed only if they, or their database, say so.
+        held_bytes: What entries take in memory.
+        cold_bytes: Bytes of values that are in the store alone, because of the limit of memory.
+        events: What became of the last batches of events.
+        processor: Whether events are followed.
+        reconciliation: How the comparison with the metastore goes.
+        pull_times: The seconds from the arrival of pulls until their last part was sent.
     """
 
     metastore: MetastoreFacts
@@ -181,9 +187,9 @@ def first_of(tables: Mapping[TableId, str]) -> str:
 
 
 def first_named(found: Mapping[str, str], *, of: int) -> str:
-    """Return the first objects of ``found``, with what is said of each, and how many more ``of``.
+    """Return the first objects of ``found``, with what is said of each, and how many more.
 
-    It is the number of all.
+    ``of``: how many there are, which may be more than ``found`` has.
     """
     named = [f"{name}: {why}" for name, why in islice(found.items(), NAMED_MAX)]
     more = of - len(named)
@@ -352,7 +358,7 @@ def facts(status: CatalogStatus) -> dict[str, Cell]:
     }
     own = {name: getattr(status, name) for name in names}
     times = (status.reconciliation.ended_s, status.reconciliation.late_s)
-    compared: dict[str, Cell] = dict(zip(COMPARED, times, strict=True))
+    compared: dict[str, Cell] = dict(zip(COMPARISON_TIMES, times, strict=True))
     return about | own | compared | status.counts
 
 

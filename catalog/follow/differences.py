@@ -1,4 +1,4 @@
-"""Differences: what becomes of what differs from the metastore; notifies readers of what is missed.
+"""Differences: has what differs from the metastore read again; tells readers of source problems.
 
 differs ──▶ read again ──▶ suspected ──no event has told of it──▶ logged, readers are notified
 """
@@ -55,14 +55,14 @@ class Differences:
             self._judge()
         if self.may_compare:
             self.read_differing(self._reconciliation.take_slice())
-        self.note_source_problem()
+        self._note_source_problem()
 
     def observe(self) -> None:
-        """Note what comes before anything is compared."""
+        """Note for the status what comes before the comparison now, if anything does."""
         self._reconciliation.progress.observe(self._waits())
 
-    def note_source_problem(self) -> None:
-        """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
+    def _note_source_problem(self) -> None:
+        """Notify readers why changes do not arrive; withdraw that once everything is read again."""
         problem, noted = self.source_problem, self._namespace.source_problem()
         if noted is None:
             self._namespace.set_source_problem(problem)

@@ -112,9 +112,9 @@ class Events:
         self._counts.polls_failed += 1
         passed = self._poller.on_failed(fact)
         if passed is not None:
-            self.on_passed(passed)
+            self._on_passed(passed)
 
-    def doubted(self) -> tuple[str, ...]:
+    def not_understood(self) -> tuple[str, ...]:
         """Return the types of events that were not understood lately."""
         since = self._turn.now - DOUBT_S
         return tuple(one or "(no type)" for one, at in self._not_understood.items() if at > since)
@@ -166,13 +166,11 @@ class Events:
         self._loader.mark_dirty(self._apply(event, dirty) if applies else dirty, seq=seq)
         self._loader.mark_dirty(self._unknown(dirty), seq=seq)
         self._raise_unheld(dirty)
+        tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
         if event.type in STATISTICS:
-            for table in {
-                (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
-            }:
+            for table in tables:
                 self._tables.raise_version(table, source=SOURCE_EVENTS)
         if follow is Follow.RELOAD:
-            tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
             if event.type == CREATE_TABLE:  # the drop of the former table was left out
                 ended = [DirtyTable(db=db, table=t, whole=True, dropped=True) for db, t in tables]
                 self._loader.mark_dirty(ended, seq=seq)
@@ -196,7 +194,7 @@ class Events:
         return self._in_place.take(one, said_bytes=said_bytes) or self._stays_unloaded(one)
 
     def _stays_unloaded(self, one: Dirty) -> bool:
-        """Raise the version of a table that nobody uses: it is read when somebody does."""
+        """Raise the version of ``one`` in place of a read, if it is unloaded; return if it is."""
         if not isinstance(one, DirtyTable) or one.dropped or one.degraded:
             return False
         table = one.db, one.table
@@ -257,8 +255,8 @@ class Events:
     def _raise_unheld(self, dirty: Iterable[Dirty]) -> None:
         """Raise the data version of each table that is not loaded and has written partitions.
 
-        The loader reads nothing of such a table, or reads it as part of a load. Readers take a load
-        for no change, so without this they would not hear of the write.
+        The loader reads nothing of such a table, or reads it as part of a load. A load is no change
+        to readers, so that without this they would not be notified of the write.
         """
         for one in dirty:
             if not (isinstance(one, DirtyPartitions) and one.data):
@@ -267,7 +265,7 @@ class Events:
             if self._namespace.find(table) is not None and not self._tables.loaded(table):
                 self._tables.raise_data(table, partitions=one.names, source=SOURCE_EVENTS)
 
-    def on_passed(self, batch: Batch) -> None:
+    def _on_passed(self, batch: Batch) -> None:
         """Note the events that are passed, and read everything again: they may be of anything."""
         assert batch.gap is not None
         first, last = batch.gap
@@ -287,7 +285,7 @@ class Events:
         """
         batch = self._poller.skip(id_)
         assert batch.gap is not None
-        self.on_passed(batch)
+        self._on_passed(batch)
         return batch.gap
 
     def on_identified(self, fact: Identified) -> None:

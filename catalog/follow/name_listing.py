@@ -43,7 +43,7 @@ NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
 
 
 class NameListing:
-    """The state of the names, and the reading of all that events are missing of."""
+    """The state of the names; has everything of which events are missing read again."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class NameListing:
         self._gap_seq = self._poller.next_seq()
         self._names_at = self._turn.now
         self._become(Lifecycle.RELISTING)
-        self.resync(self._namespace.databases(), self._namespace.every_table())
+        self._resync(self._namespace.databases(), self._namespace.every_table())
         return self._gap_seq
 
     def follow_again(self, db: str) -> None:
@@ -146,9 +146,9 @@ class NameListing:
         self.lifecycle = state
 
     def on_gap(self, gap: Gap, seq: int) -> None:
-        """Note what is missing, and read everything again, unless it is read since these events.
+        """Note what is missing, and read everything again, unless that began after these events.
 
-        A connection that is identified by its tables orders the reads before a poll finds the gap.
+        It has if the metastore was identified by its tables: the poll that finds the gap is later.
         """
         self._counts.event_gaps += 1
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
@@ -165,10 +165,10 @@ class NameListing:
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
-        self.resync(self._namespace.databases(), self._namespace.every_table())
+        self._resync(self._namespace.databases(), self._namespace.every_table())
 
     def on_names(self, fact: NamesRead) -> tuple[TableId, ...]:
-        """Take the names in; return the tables that are known from now on, at the first time."""
+        """Take the names in; return all tables if these are the first names, else nothing."""
         self.error, self._reading_names = "", False
         databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
@@ -176,7 +176,7 @@ class NameListing:
         if self.names_known:
             again = self.lifecycle is Lifecycle.RELISTING  # what is known is read already
             dbs = [db for db in databases if not (again and self._namespace.has_database(db))]
-            self.resync(dbs, (t for t in tables if self._namespace.find(t) is None))
+            self._resync(dbs, (t for t in tables if self._namespace.find(t) is None))
             self._note_gap()
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
@@ -194,7 +194,7 @@ class NameListing:
         self._turn.add(Noted(text=text, trouble=True))
         self._gap = None
 
-    def resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
+    def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
         """Read these again, first what readers have requested last: events are missing."""
         dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
         self._loader.mark_dirty(dirty, seq=self._gap_seq)

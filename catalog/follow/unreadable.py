@@ -30,11 +30,11 @@ class Unreadable:
         return "" if found is None else f"{found[0]}: {found[1]}"
 
     def note(self) -> None:
-        """Note which tables cannot be answered since the last turn, and which can be again."""
+        """Log which tables cannot be read since the last turn, and which can be again."""
         known, loading = self.tables.items(), self._loader.large.is_loading
         bad = self._loader.large.bad_partitions()
         self._note_partitions(bad)
-        unreadable = {  # it may fail again
+        unreadable = {  # until its load has ended, which may fail again
             table: why for table, why in known if loading(table) and table not in bad
         }
         unreadable |= {**self._loader.errors, **self._tables.rejected_why}
@@ -48,7 +48,7 @@ class Unreadable:
         self.tables = unreadable
 
     def _note_partitions(self, bad: Mapping[TableId, Mapping[str, str]]) -> None:
-        """Note which partitions cannot be read since the last turn, and which can be again."""
+        """Log which partitions cannot be read since the last turn, and which can be again."""
         known, self.partitions = (
             self.partitions,
             {

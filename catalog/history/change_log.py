@@ -1,6 +1,6 @@
 """The log of changes and orders, a line each, with the ids of the metastore's events around it.
 
-Read from the store's file, by the history thread. It reaches back further than what entries were.
+The history thread reads it from the store's file. It reaches back further than former entries do.
 """
 
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ class HistoryRead:
 class HistoryThread:
     """One thread that reads the store's file; orders in, facts to ``deliver``."""
 
-    def __init__(self, path: Path, *, deliver: Callable[[HistoryRead], None]):
+    def __init__(self, path: Path, *, deliver: Callable[[HistoryRead], None]) -> None:
         self._path = path
         self._deliver = deliver
         self._orders: SimpleQueue[ReadStore | None] = SimpleQueue()  # None ends the thread

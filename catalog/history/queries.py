@@ -30,7 +30,7 @@ class StoreQuery(Protocol):
 
     @property
     def table(self) -> TableId | None:
-        """The database and the name of the one table that it is about; None: of no one table."""
+        """The one table that it is about; None: it is about no one table."""
 
     @property
     def subject(self) -> str:

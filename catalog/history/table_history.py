@@ -1,6 +1,6 @@
 """The change history of a table as operators read it: time, change, source, before and after.
 
-Read from the store's file, by the history thread.
+The history thread reads it from the store's file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -41,9 +41,9 @@ class RawEvent:
     """One notification as the metastore sent it; its id alone does not identify it.
 
     ``digest``: 16 bytes that differ between events of one id. ``size``: the characters that were
-    sent as its message. ``catalog``: empty if it is the catalog
-    that is followed; the log has the events of all. ``at_s``: when, by the metastore's clock, in
-    seconds since 1970; nothing that follows events depends on it.
+    sent as its message. ``catalog``: empty if it is the catalog that is followed; the metastore's
+    log has the events of all catalogs. ``at_s``: when, by the metastore's clock, in seconds since
+    1970; nothing that follows events depends on it.
     """
 
     id: int
@@ -141,8 +141,8 @@ class TableRequest:
     """The part of a read that concerns one table.
 
     ``obj``: the table's own struct. ``whole``: its partitions if they are few, else only their
-    names. ``names``: these partitions. ``listed``: of ``whole`` only the names, however few.
-    ``keys``: its partition columns, as its struct said that was read before; empty: not known.
+    names. ``names``: these partitions. ``listed``: with ``whole`` only the names, however few.
+    ``keys``: its partition columns, as its struct said when it was read; empty: not known.
     """
 
     db: str
@@ -243,7 +243,8 @@ class EventRead:
 class ReadFacts:
     """Effect: read the functions of a database, or the statistics of columns, for a client.
 
-    ``table`` empty: functions. Of ``partitions``, if there are any. Answered by a FactsRead.
+    ``table`` empty: functions. ``partitions``: whose statistics are read; empty: the table's own.
+    Answered by a FactsRead.
     """
 
     job: int
@@ -255,7 +256,7 @@ class ReadFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsRead:
-    """Fact: what a ReadFacts has found. ``error``: why it has not; ``away``: or not now."""
+    """Fact: what a ReadFacts has found. ``error``: why it failed; ``away``: only for now."""
 
     job: int
     functions: tuple[Function, ...] = ()

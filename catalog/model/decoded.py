@@ -52,7 +52,7 @@ def _cached_table(thrift: bytes) -> Table:
     return read_table(thrift, 0)
 
 
-def value_of(value: bytes) -> TableValue:
+def read_value(value: bytes) -> TableValue:
     """Return what is in a table's entry, decoded once unless it is large."""
     small = document_bytes(value) <= CACHED_BYTES_MAX
     return _cached_value(value) if small else decode_table_value(value)

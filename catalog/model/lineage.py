@@ -104,14 +104,14 @@ class Epochs:
     def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
         """Return whether what a peer holds can be continued; if not, a new epoch follows.
 
-        ``epoch``, ``start`` and ``held`` are as of ``judge``.
+        ``epoch``, ``start`` and ``held`` are as in ``judge``.
 
         Raises:
-            WireError: that cannot be true.
+            WireError: no catalogd can have minted ``epoch``.
         """
         versions = dict(zip(self._version_log.topics, self._version_log.versions(), strict=True))
-        verdict = judge(self._starts, versions, epoch=epoch, start=start, held=held)
-        if verdict is not PeerDecision.AHEAD:
+        decision = judge(self._starts, versions, epoch=epoch, start=start, held=held)
+        if decision is not PeerDecision.AHEAD:
             return True
         self.mint_above(epoch)
         return False

@@ -95,7 +95,7 @@ class ModeState:
     remainder: Remainder | None = None
 
     def changed(self, mode: Mode, versions: Sequence[int]) -> "ModeState":
-        """Return the mode_state with ``mode``, where the topics are at ``versions``."""
+        """Return the state after a change to ``mode``, as of ``versions`` of the topics."""
         if self.mode.withholds_nothing or mode == self.mode:
             return ModeState(mode, self.remainder)
         former = self.remainder.modes if self.remainder else ()
@@ -131,7 +131,7 @@ def overrides_text(mode: Mode) -> str:
 
 
 def pack_mode_state(mode_state: ModeState) -> str:
-    """Return the text of ``mode_state`` for the store."""
+    """Return ``mode_state`` as a text, for the store."""
     remainder = mode_state.remainder
     return json.dumps(
         {
@@ -143,7 +143,7 @@ def pack_mode_state(mode_state: ModeState) -> str:
 
 
 def unpack_mode_state(text: str) -> ModeState:
-    """Return the mode_state that ``pack_mode_state`` packed; an empty text is that of a new store.
+    """Return the state that ``pack_mode_state`` packed; an empty text is of a new store.
 
     Raises:
         ValueError: the text is malformed.
@@ -157,7 +157,7 @@ def unpack_mode_state(text: str) -> ModeState:
         modes = tuple(parse_mode(*pair) for pair in fields["owed"])
         versions = tuple(int(version) for version in fields["versions"])
     except (KeyError, TypeError) as exc:
-        raise ValueError(f"no mode_state: {text[:80]!r}") from exc
+        raise ValueError(f"no state of a mode: {text[:80]!r}") from exc
     return ModeState(mode, Remainder(modes, versions) if modes else None)
 
 

@@ -40,7 +40,7 @@ from ...topics.topic import (
     table_topic,
 )
 from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_OVERWRITES
-from .decoded import location, read_struct, value_of
+from .decoded import location, read_struct, read_value
 from .group_leaves import GroupLeaves
 from .versions import VersionLog
 
@@ -79,11 +79,9 @@ class Tables:
         self._version_log = version_log
         self._num_topics = num_topics
         self._leaves = Newest[TableId, GroupLeaves](LEAVES_MAX)
-        self.rejected = (
-            0  # times that an object could not be held: too large for a value, or not text
-        )
+        self.rejected = 0  # times that a table was: it is too large for a value, or not text
         self.rejected_why: dict[TableId, str] = {}  # the tables that are rejected now
-        self._written: dict[TableId, FilesWritten] = {}  # since it was taken
+        self._written: dict[TableId, FilesWritten] = {}  # since ``take_written``
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
         """Return the id and the topic of ``table``."""
@@ -102,7 +100,7 @@ class Tables:
     def value(self, table: TableId) -> TableValue | None:
         """Return what is held of ``table`` itself; None if it is nothing or a stub."""
         entry = self.entry(table)
-        return value_of(entry.value) if entry is not None and entry.value is not None else None
+        return read_value(entry.value) if entry is not None and entry.value is not None else None
 
     def partition_columns(self, table: TableId) -> tuple[Column, ...]:
         """Return the partition columns of ``table``; none if nothing is held of it."""
@@ -273,7 +271,7 @@ class Tables:
         """Notify every reader that ``table`` is about to differ; its data stays the same.
 
         No reader is notified of a table of which nothing is held. Returns topic and version.
-        Caller: the core for an intent or an event, the loader before it reads.
+        Caller: the events for column statistics, the reports for a driver's statement.
         Affects: readers, which drop the table from memory.
         """
         number, topic = self.topic_of(table)
@@ -319,6 +317,9 @@ class Tables:
         """Replace ``table`` by a stub, until it is used; return whether it was loaded.
 
         Nothing of it has changed: its versions of schema and data stay.
+
+        Caller: the unloading.
+        Affects: hubs and readers, which discard the content; a pull loads the table again.
         """
         number, topic = self.topic_of(table)
         group = table_key(*table)
@@ -338,7 +339,11 @@ class Tables:
         return head is not None and head.kind == STUB
 
     def raise_unloaded(self, table: TableId, *, source: int) -> None:
-        """Notify every reader that ``table``, of which there is a stub, has changed in any way."""
+        """Notify every reader that ``table``, of which there is a stub, has changed in any way.
+
+        Caller: the events, in place of a read: an unloaded table is read when it is used.
+        Affects: readers, whose claims of the table are stale, and drivers, as of ``raise_data``.
+        """
         number, topic = self.topic_of(table)
         have = topic.head(table_key(*table))
         assert have is not None
@@ -450,7 +455,7 @@ class Tables:
             return []
         schema = version
         if have is not None and have.value is not None:
-            old = value_of(have.value)
+            old = read_value(have.value)
             schema = have.schema_version if _same_schema(old.thrift, value.thrift) else version
         changed = version if data or have is None else have.data_version
         return [Entry(key, version, schema, changed, len(encoded), encoded)]

@@ -84,7 +84,7 @@ class Backfill:
             self._set(ModeState(self.mode))
 
     def take(self) -> ModeState | None:
-        """Return the mode_state if the store does not have it; from then on it counts as stored."""
+        """Return the state of the mode if the store lacks it; from then on it counts as stored."""
         unsaved, self._unsaved = self._unsaved, False
         return self.mode_state if unsaved else None
 

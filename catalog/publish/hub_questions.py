@@ -17,13 +17,13 @@ from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import ReadWriter
 
-FIRST_REQUEST: Final = 1 << 62  # above what else a publisher numbers: streams of catch-ups
+FIRST_REQUEST: Final = 1 << 62  # above all streams of catch-ups, which a hub may refuse likewise
 QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and waits for a second
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the hub at ``hub`` knows, of a driver."""
+    """What the hub at ``hub`` knows of a driver."""
 
     hub: str
     facts: NamedFacts
@@ -69,7 +69,7 @@ class HubQuestions:
         return tuple(found)
 
     def on_message(self, hub: str, message: Message) -> bool:
-        """Take an answer of ``hub``; return False if ``message`` is none to a question."""
+        """Take ``message`` of ``hub``; return False if it is not the answer to a question."""
         if not isinstance(message, NamedFacts | Refused) or message.request < FIRST_REQUEST:
             return False
         question = self._sent.get(message.request)

@@ -22,7 +22,7 @@ from ..model.tables import Tables
 
 STEP_MAX: Final = 25  # tables that are looked at in one turn: 1 ms
 PRESSURE_SHARE: Final = 0.1  # of the tables, the least recently used, that leave at once; Impala's
-PRESSURE_S: Final = 30.0  # between two times: until readers have let go, and memory is measured
+PRESSURE_S: Final = 30.0  # between two times, so that memory is measured in between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

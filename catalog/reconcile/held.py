@@ -2,7 +2,7 @@
 
     every_table ──next_tables──▶ Read ──metastore──▶ ReadDone ──compare, in slices──▶ Difference
 
-It changes nothing. Whether two objects are equal says ``topics/comparison.py``.
+It changes nothing. ``topics/comparison.py`` says whether two objects are equal.
 """
 
 from collections.abc import Callable, Iterator

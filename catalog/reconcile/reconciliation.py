@@ -108,8 +108,8 @@ class Reconciliation:
         self._owed = 0  # calls for objects before the next calls for names
         self._running: ListNames | Read | None = None
         self._slices: Iterator[list[Difference]] | None = None  # of an answer
-        self._over_at = 0.0  # an event that arrives then or later clears ``missed``;
-        self._connection = 0  # an earlier answer does if it arrives on another connection than this
+        self._over_at = 0.0  # an event that arrives then or later clears ``missed``
+        self._connection = 0  # on which ``missed`` was found
 
     @property
     def deadline(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The orders of operators: carried out at once, or as jobs that take several turns.
+"""AdminOrders: the orders of operators, carried out at once, or as jobs of several turns.
 
     mode, drivers, events  ──▶ answered at once
     invalidate, refresh    ──▶ job: names listed ──▶ some tables a turn ──▶ answered when done
@@ -53,7 +53,6 @@ DATA: Final = "data"  # behind the object that is refreshed
 EVENTS_TAKES: Final = (
     "events takes pause, start and perhaps an id, skip or show and an id: topicast events --help"
 )
-
 MESSAGE_CHARS_MAX: Final = 4_000  # of an event that is shown
 JOBS_MAX: Final = 100
 REFRESHED_PER_STEP_MAX: Final = 8  # tables: as many as are read together with their partitions

@@ -73,7 +73,7 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .sweeps import Sweeps
-from .visibility import common, is_hidden, plain, without_claims
+from .visibility import is_hidden, plain, without_claims, without_hidden
 
 COMPARING_NAMES: Final = (
     "catalogd compares every name with the metastore, which does not say whether it records events"
@@ -236,7 +236,7 @@ class Dispatcher:
                 begun = self._loader.polls_begun if self._poller.enabled else None
                 self._report_acks.on_report(peer, message, policy=policy, polls_begun=begun)
             case Question() if isinstance(message, CATALOG_ANSWERS):
-                self._replies.add(peer, common(self._answer(message), policy))
+                self._replies.add(peer, without_hidden(self._answer(message), policy))
             case MetastoreQuestion():
                 self._questions.ask(peer, message)
             case Grant():

@@ -36,7 +36,7 @@ class Leases:
     """The leases of tables; ``changed`` returns them for the store when a holder has changed."""
 
     def __init__(self, clock: Clock, rows: Iterable[LeaseRow] = ()) -> None:
-        """``rows``: as stored. Each holds as if it were renewed at the first call of all."""
+        """``rows``: as stored. At the first call of any method each counts as just renewed."""
         self._clock = clock
         self._by_table: dict[TableId, _Lease] = {}
         self._stored = tuple(rows)

@@ -54,9 +54,8 @@ class MetastoreQuestions:
         self._waiting: FairQueue[MetastoreQuestion[Any]] = FairQueue(
             items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
         )
-        self._running: dict[
-            int, tuple[bytes, MetastoreQuestion[Any]]
-        ] = {}  # by the number of the read
+        self._running: dict[int, tuple[bytes, MetastoreQuestion[Any]]] = {}
+        """By the number of the read: who asks, and what."""
         self._jobs = count(1)  # the numbers of the reads
 
     def __len__(self) -> int:

@@ -194,18 +194,19 @@ class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
         return any(poll > polls_begun for poll, _ in self.awaited())
 
     def take_published(
-        self, unresolved: Callable[[Scope], int], *, polled: tuple[int, int]
+        self, unpublished: Callable[[Scope], int], *, polled: tuple[int, int]
     ) -> tuple[Pending[tuple[int, Scope], ValueT], ...]:
         """Remove the requests that wait for no unpublished event, and return them.
 
         Args:
-            unresolved: Returns the arrival number of the oldest event in a scope that is not.
+            unpublished: Returns the arrival number of the oldest event in a scope that is not
+                published.
             polled: The newest poll that brought everything, and up to which arrival number.
         """
         awaited = {number for number, _ in self.awaited() if number <= polled[0]}
         self._last_seq = {number: self._last_seq.get(number, polled[1]) for number in awaited}
         ended = (key for key in self.awaited() if key[0] in awaited)
-        published = [key for key in ended if self._last_seq[key[0]] < unresolved(key[1])]
+        published = [key for key in ended if self._last_seq[key[0]] < unpublished(key[1])]
         return tuple(one for key in published for one in self.take(key))
 
     def last_seq(self, poll: int) -> int | None:

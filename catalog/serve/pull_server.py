@@ -1,4 +1,4 @@
-"""The pulls of all clients, from their arrival until their last part is sent.
+"""PullServer: the pulls of all clients, from their arrival until their last part is sent.
 
     pull ──table is held───▶ its client's turn ──▶ parts, under credit ──▶ last part
       ├────not held────────▶ waits ──loaded, or what is selected is read──▲
@@ -331,7 +331,7 @@ def stale_claims(
 def _true_versions(namespace: Namespace, tables: Tables, claim: Claimed) -> tuple[int, int]:
     """Return the lowest and the highest version for which ``claim`` holds; (0, 0) if none.
 
-    A version above the highest comes from a store that was lost, whatever epoch it claims.
+    A version above the highest comes from a store that was lost, even if it claims this epoch.
     """
     table = (claim.db, claim.table)
     record, value, entry = namespace.find(table), tables.value(table), tables.entry(table)

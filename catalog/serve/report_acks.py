@@ -52,7 +52,7 @@ class ReportAcks:
     """Applies reports, each once its objects are known, and acknowledges them."""
 
     def __init__(self, reports: Reports, replies: Replies, *, clock: Clock, metastore: str) -> None:
-        """Take the operator's list of URIs; if it is empty, reports of any metastore count."""
+        """``metastore``: the operator's URIs of it; empty: reports about any metastore count."""
         self._reports = reports
         self._clock = clock
         self._metastore = metastore
@@ -107,12 +107,13 @@ class ReportAcks:
         for one in self._waiting.remove_peer(peer):
             self._ready[one.peer, one.request] = one.value
 
-    def step(self, *, unresolved: int, polled: tuple[int, int], position: tuple[int, int]) -> None:
+    def step(self, *, unpublished: int, polled: tuple[int, int], position: tuple[int, int]) -> None:
         """Apply the reports that can be applied; take intents for written that have lapsed.
 
-        ``position``: epoch and start.
+        ``unpublished``: the arrival number of the oldest event that is not published. ``polled``:
+        as of ``EventWaits``. ``position``: epoch and start.
         """
-        published = self._waiting.take_published(lambda _scope: unresolved, polled=polled)
+        published = self._waiting.take_published(lambda _scope: unpublished, polled=polled)
         for waited in (*published, *self._waiting.expire()):
             self._ready[waited.peer, waited.request] = waited.value
         ready, self._ready = self._ready, {}

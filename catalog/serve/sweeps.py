@@ -20,13 +20,13 @@ from ...topics.policy import Policy
 from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ...topics.wire.messages.reports import Sweep, Swept
+from ..history.queries import NUMBER_MAX
 from ..history.swept_files import numbers_of
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import SweepRow
 
 TABLES_MAX: Final = 200  # of an answer
-NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger number
 
 
 class Sweeps:

@@ -48,7 +48,7 @@ def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
     return replace(message, claims=claims)
 
 
-def common(found: Inspected, policy: Policy | None) -> Inspected:
+def without_hidden(found: Inspected, policy: Policy | None) -> Inspected:
     """Return what ``policy`` sees of the answer ``found``: nothing that names or counts others."""
     if policy is None:
         return found

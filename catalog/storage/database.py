@@ -3,7 +3,7 @@
 state    one row: num_topics, epoch, last event id, poll window, mode (ModeState)
 topics   version and floor of each topic            starts   one row a start, of this epoch
 entries  values and stubs                           tombstones   by version
-changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
+changes  the log; a row's id is the byte offset of its end, so that a range of ids is a size;
          ``who`` is set for an operator's order, topic and versions are then -1 and 0
 writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
 writers  the driver whose report has raised a version, as long as ``changes`` has that version

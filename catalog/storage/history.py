@@ -20,6 +20,7 @@ from ...topics.errors import HistoryGone
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import PREFIX, TOMBSTONE, Entry
 from ...topics.wire.messages.fields import Cell
+from ..model.folders import group_end
 from ..model.versions import Transaction
 from . import file_facts
 
@@ -87,8 +88,8 @@ BEGIN_HERE = """INSERT INTO history_floors SELECT topic, version FROM topics WHE
 def record(db: sqlite3.Connection, one: Transaction, end: int) -> int:
     """Keep what ``one`` is about to replace; return the byte offset behind the last image.
 
-    To be called inside the store's transaction, before ``one`` is written. ``end`` is the offset
-    behind the last image before. Cost: a look-up of each entry; of each deleted group a scan.
+    To be called inside the store's transaction, before ``one`` is written. ``end``: the offset
+    behind the last image so far. Cost: a look-up for each entry, a scan for each deleted group.
     """
     rows: list[tuple[object, ...]] = []
     for entry in one.entries:
@@ -129,7 +130,7 @@ def _replaced(db: sqlite3.Connection, topic: int, entry: Entry) -> list[Entry]:
     if entry.kind != PREFIX:
         row = db.execute(OF_KEY, (topic, entry.key)).fetchone()
         return [Entry(*row) if row else Entry(entry.key, 0, 0, 0, 0, None, TOMBSTONE)]
-    group = (topic, entry.key, entry.key[:-1] + b"\x01")
+    group = (topic, entry.key, group_end(entry.key))
     if db.execute(SIZE_OF_GROUP, group).fetchone()[0] > DROP_BYTES_MAX:
         return [Entry(entry.key, 0, 0, 0, 0, None, PREFIX)]
     return [Entry(*row) for row in db.execute(OF_GROUP, group)]
@@ -265,22 +266,21 @@ class HistoryReader:
     def replacements(
         self, topic: int, group: bytes, *, count: int, after: int = 0
     ) -> Iterator[Replacement]:
-        """Yield the replacements in a group by its newest versions, those of a version by key.
+        """Yield the replacements in a group, the newest version first, those of a version by key.
 
-        Those of versions up to ``after`` are left out.
-
-        They are ``count`` or more, so that those of the last version are complete; they end at
-        a change that is ``lost``: what was there before it is not known.
+        Those of versions up to ``after`` are left out. There are ``count`` of them, and more to
+        complete the last version. They end at a change that is ``lost``: what was there before it
+        is not known.
         """
-        last = group[:-1] + b"\x01"
+        end = group_end(group)
         of_group = "FROM images WHERE topic = ? AND key >= ? AND key < ?"
         query = f"SELECT until {of_group} AND until > ? ORDER BY until DESC LIMIT 1 OFFSET ?"
-        bounds = (topic, group, last, after, count - 1)
+        bounds = (topic, group, end, after, count - 1)
         (oldest,) = self._db.execute(query, bounds).fetchone() or (after + 1,)
         query = f"SELECT id, until {of_group} AND until >= ? ORDER BY until DESC, key"
         later: dict[bytes, Entry | None] = {}  # what is known of the entries that came after
         lost_at = 0
-        for number, until in self._db.execute(query, (topic, group, last, oldest)).fetchall():
+        for number, until in self._db.execute(query, (topic, group, end, oldest)).fetchall():
             if lost_at and until < lost_at:
                 return
             at_us, source, *row = self._db.execute(IMAGE, (number,)).fetchone()
@@ -364,7 +364,10 @@ class HistoryReader:
         return None if found is None else found[0].hex()
 
     def entry_at(self, topic: int, key: bytes, version: int) -> Entry | None:
-        """Return the entry of ``key`` as of ``version``, later changes being kept; None: none."""
+        """Return the entry of ``key`` as of ``version``; None: there was none.
+
+        It is right for versions from the floor of the history on.
+        """
         row = self._db.execute(NEXT_IMAGE, (topic, key, version)).fetchone()
         found = Entry(*row) if row is not None else self.present(topic, key)
         return None if found is None or found.kind in (TOMBSTONE, PREFIX) else found

@@ -9,7 +9,7 @@ database.py says what its tables hold.
 
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -19,7 +19,7 @@ from ...topics.errors import StoreMoved
 from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages.data import SOURCE_ORDERS
-from ..model.folders import FolderRow
+from ..model.folders import FolderRow, group_end
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.modes import pack_mode_state
 from ..model.versions import Commit, LeaseRow, OrderRow, SweepRow, Transaction, WriteRow
@@ -75,7 +75,6 @@ ENTRIES_OF = f"SELECT {history.ENTRY} FROM entries WHERE topic = ? AND key IN"
 TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
                FROM tombstones WHERE topic = ? ORDER BY version, key"""
 FileId = tuple[int, int]  # the device and the inode; (0, 0): there is no such file
-Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
 TOMBSTONES_BYTES = f"""SELECT total(length(key) + {TOMBSTONE_OVERHEAD_BYTES}) FROM tombstones
                          WHERE topic = ?"""
 TOMBSTONES_OLDEST_FIRST = """SELECT version, length(key), at_us FROM tombstones
@@ -107,7 +106,7 @@ class Store:
         self.num_topics = 0
         self.epoch = 0
         self.last_event_id: int | None = None
-        self.window = b""  # see ingest/events/poller
+        self.window = b""  # see model/window_state
         self.mode_state = ""  # see model/modes
         self.start = 0  # the id of this start
         self._files: tuple[tuple[Path, FileId], ...] = ()  # that must stay where they are
@@ -301,10 +300,11 @@ class Store:
             return folders.of(self._db, first, end)
 
     def floor_due(self, topic: int, now_us: int) -> int:
-        """Return a floor below which ``topic`` has tombstones that are too old or too many; or 0.
+        """Return the floor to which ``topic`` is to be raised, as tombstones are old or many; or 0.
 
-        Then ``delete_tombstones`` here, ``Topic.raise_floor``, and it may be published. It is no
-        higher than a step allows: call again until it is 0. Cost: under 1 ms.
+        The caller then calls ``delete_tombstones``, and ``Topic.raise_floor``, after which the
+        floor may be published. One call covers TOMBSTONES_STEP tombstones at most, so it is to be
+        called again until it returns 0. Cost: under 1 ms.
         """
         with explained(self.path):
             (held,) = self._db.execute(TOMBSTONES_BYTES, (topic,)).fetchone()
@@ -316,15 +316,17 @@ class Store:
             held -= key_bytes + TOMBSTONE_OVERHEAD_BYTES
         return floor
 
-    def delete_tombstones(self, floors: Mapping[int, int]) -> None:
-        """Raise the floors of topics, and delete tombstones at or below them, in one commit."""
-        higher = {t: floor for t, floor in floors.items() if floor > self._floors[t]}
-        if not higher:
+    def delete_tombstones(self, topic: int, floor: int) -> None:
+        """Raise the floor of ``topic`` to ``floor``, and delete the tombstones that are not above.
+
+        A floor that is not above the present one changes nothing.
+        """
+        if floor <= self._floors[topic]:
             return
         with explained(self.path), transaction(self._db):
-            self._db.executemany(DELETE_TOMBSTONES, higher.items())
-            self._db.executemany(RAISE_FLOOR, higher.items())
-        self._floors.update(higher)
+            self._db.execute(DELETE_TOMBSTONES, (topic, floor))
+            self._db.execute(RAISE_FLOOR, (topic, floor))
+        self._floors[topic] = floor
 
     def mint_epoch(self, now_us: int, *, at_least: int) -> int:
         """Begin a new epoch, above ours and above ``at_least``, the largest seen; return it.
@@ -422,7 +424,7 @@ class Store:
         gone = [e for e in one.entries if e.kind in (TOMBSTONE, PREFIX)]
         for entry in gone:
             if entry.kind == PREFIX:
-                self._db.execute(DELETE_GROUP, (topic, entry.key, entry.key[:-1] + b"\x01"))
+                self._db.execute(DELETE_GROUP, (topic, entry.key, group_end(entry.key)))
             else:
                 self._db.execute(DELETE, (topic, entry.key))
         tombstones = ((topic, e.version, e.key, e.kind, one.at_us) for e in gone)
@@ -439,10 +441,10 @@ class Store:
         transactions: Sequence[Transaction],
         orders: Sequence[OrderRow],
         last_event_id: int | None,
-    ) -> list[Row]:
+    ) -> list[history.LogRow]:
         end = self._changes_end
         events = (self.last_event_id, last_event_id)
-        rows: list[Row] = []
+        rows: list[history.LogRow] = []
         for order in orders:
             end += len(order.object.encode()) + len(order.order) + CHANGE_OVERHEAD_BYTES
             fields = (

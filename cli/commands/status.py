@@ -34,7 +34,7 @@ COUNTED: Final = ("with_problem", "with_another_hub")  # drivers, beside those o
 
 
 def _documents() -> Documents:
-    from ...catalog.status import APART, COMPARED, CatalogStatus
+    from ...catalog.status import APART, COMPARISON_TIMES, CatalogStatus
     from ...statestore import status as hub
     from ...topics.wire.messages.answers import HubFacts
 
@@ -44,7 +44,7 @@ def _documents() -> Documents:
     of_hub = fields_of(hub.HubStatus).without(hub.APART).but(release=str, offers=str, **totals)
     of_hub = of_hub.but(**fields_of(hub.HubCounts).without(("refused",)).types).or_null()
     catalogd = fields_of(CatalogStatus).without(APART).but(release=str, metastore=str, offers=str)
-    compared = dict.fromkeys(COMPARED, float)
+    compared = dict.fromkeys(COMPARISON_TIMES, float)
     catalogd = catalogd.but(hubs=int, hubs_connected=int, **compared).or_null()
     away = {"process": str, "address": str, "problem": str}
     found = {

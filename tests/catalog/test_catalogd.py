@@ -10,7 +10,7 @@ import pytest
 
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from topicast.catalog.core import Catalog, CatalogSettings
-from topicast.catalog.effects import Fact, Floors, Requested
+from topicast.catalog.effects import Fact, FloorRaised, Requested
 from topicast.catalog.history.history_thread import WAITING_MAX
 from topicast.catalog.ingest.events.event_window import EventWindow
 from topicast.catalog.ingest.events.identity import Identified
@@ -133,7 +133,7 @@ def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(
     found.turn()
     with found.core.version_log.transaction(0, source=SOURCE_LOAD) as written:
         written.add([stub(value(b"d\0t\0", written.version))])
-    found.turn(Floors(floors={0: 0}))
+    found.turn(FloorRaised(topic=0, floor=0))
 
     def fails(timeout_s: float) -> list[ReceivedFrame]:
         raise RuntimeError("a fault of ours")
@@ -142,7 +142,7 @@ def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(
     with pytest.raises(RuntimeError):
         found.catalogd.run()
     (logged,) = [one.getMessage() for one in caplog.records if "steps=" in one.getMessage()]
-    assert " in Floors; " in logged
+    assert " in FloorRaised; " in logged
     assert " out Commit topic=0" in logged
     assert found.core.story(1) != found.core.story(0)
 

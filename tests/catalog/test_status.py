@@ -10,7 +10,7 @@ from topicast.catalog.ingest.events.poller import NO_LISTENER, UNPROVEN, Poll
 from topicast.catalog.status import (
     APART,
     BEHIND_S,
-    COMPARED,
+    COMPARISON_TIMES,
     HUB_AWAY_S,
     NAMED_MAX,
     TRY_EVENTS,
@@ -49,7 +49,7 @@ def test_status_is_every_number_that_is_no_list_and_every_count(status: CatalogS
     facts = dict(found.rows)
     named = {field.name for field in fields(CatalogStatus)} - APART
     about = {"release", "metastore", "verdict", "problem", "warning", "hubs", "hubs_connected"}
-    about |= {*COMPARED}
+    about |= {*COMPARISON_TIMES}
     assert set(facts) == about | named | set(status.counts)
     assert facts["databases"] == 2
     assert facts["events"] == status.counts["events"] > 0

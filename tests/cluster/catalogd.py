@@ -8,7 +8,7 @@ from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import (
     BeginEpoch,
     Effect,
-    Floors,
+    FloorRaised,
     Minted,
     MintEpoch,
     Publish,
@@ -190,8 +190,9 @@ class CatalogProcess:
         floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
         if floors:
             self.world.counts["floors raised"] += len(floors)
-            self.store.delete_tombstones(floors)
-            self.turn((Floors(floors=floors),))
+            for topic, floor in floors.items():
+                self.store.delete_tombstones(topic, floor)
+            self.turn([FloorRaised(topic=topic, floor=floor) for topic, floor in floors.items()])
 
     def turn_mode(self, mode: Mode) -> None:
         """Do what an operator may order."""

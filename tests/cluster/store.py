@@ -149,9 +149,9 @@ class SimStore:
         wanted = frozenset(keys)
         return {entry.key: entry for entry in self.entries[topic] if entry.key in wanted}
 
-    def delete_tombstones(self, floors: dict[int, int]) -> None:
-        """Raise floors: tombstones at or below them are gone."""
-        self.floors |= {t: max(floor, self.floors.get(t, 0)) for t, floor in floors.items()}
+    def delete_tombstones(self, topic: int, floor: int) -> None:
+        """Raise the floor of a topic: tombstones at or below it are gone."""
+        self.floors[topic] = max(floor, self.floors.get(topic, 0))
 
     def mint(self, now_us: int, at_least: int) -> None:
         """Begin a new epoch."""

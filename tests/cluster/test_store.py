@@ -154,8 +154,9 @@ def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: AnyStore) ->
             ),
         )
     )
-    store.delete_tombstones({0: 2})
-    store.delete_tombstones({0: 1, 1: 0})
+    store.delete_tombstones(0, 2)
+    for topic, floor in ((0, 1), (1, 0)):
+        store.delete_tombstones(topic, floor)
     store.begin(2)
     assert _picture(store)[0] == (NOW_US, 2, 2, [value(TABLE, 1)])
     assert _picture(store)[1] == (NOW_US, 0, 0, [])
@@ -179,7 +180,7 @@ def test_old_copy_knows_nothing_of_what_came_after_it(store: AnyStore) -> None:
     old = store.copy()
     store.begin(2)
     store.commit(Commit(transactions=(transaction(0, 2, value(TABLE, 2)),), window=None))
-    store.delete_tombstones({0: 1})
+    store.delete_tombstones(0, 1)
     old.begin(3)
     assert _vectors(old) == [(1, [0, 0, 0]), (3, [1, 0, 0])]
     assert _picture(old)[0] == (NOW_US, 1, 0, [value(TABLE, 1)])
@@ -213,7 +214,7 @@ def test_after_the_same_steps_both_hold_the_same(seed: int, tmp_path: Path) -> N
             store.commit(
                 Commit(transactions=(one,), window=WindowState(last_id=version, stable_id=0))
             )
-            store.delete_tombstones({0: floor})
+            store.delete_tombstones(0, floor)
             if version % 9 == 0:
                 store.begin(version)
     assert _picture(simulated) == _picture(real)

@@ -42,6 +42,7 @@ from ...metastore.port import (
     DirtyTable,
     RawEvent,
 )
+from .thrift_json import parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ and code that does not understand an event may not have understood an earlier dr
 
 
 def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:
-    """Return the objects that an event may have changed that cannot be decoded."""
+    """Return what ``raw``, which cannot be decoded, may have changed: all that it names."""
     if not _named(raw.db):
         return ()
     if not _named(raw.table):
@@ -267,14 +268,14 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "DELETE_PART_COL_STAT_EVENT": _partition_statistics,
 }
 
-# What they tell of is in no database, table or partition as the metastore returns it.
 STATISTICS: Final = frozenset(
     {
         *("UPDATE_TBL_COL_STAT_EVENT", "DELETE_TBL_COL_STAT_EVENT", "UPDATE_PART_COL_STAT_EVENT"),
         *("UPDATE_PART_COL_STAT_EVENT_BATCH", "DELETE_PART_COL_STAT_EVENT"),
     }
 )
-"""Events of column statistics, which no object has: its parameters name the columns at most."""
+"""Events of column statistics, which no database, table or partition has as the metastore returns
+it: its parameters name the columns at most."""
 SKIPPED: Final = frozenset(
     {
         *("CREATE_FUNCTION", "DROP_FUNCTION"),
@@ -288,9 +289,9 @@ SKIPPED: Final = frozenset(
         "CONFIG_CHANGE_EVENT",
     }
 )
-
-# What they tell of is known only together: see ingest/events/transactions.py.
+"""Events of what catalogd does not hold."""
 TRANSACTIONS: Final = frozenset({"ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"})
+"""Events that say only together what was written: see ingest/events/transactions.py."""
 
 
 def _db(event: Event) -> str:
@@ -335,13 +336,7 @@ def _object(event: Event, field: str) -> Mapping[str, object]:
 def _parsed(text: object, field: str) -> Mapping[str, object]:
     if not isinstance(text, str):
         raise WireError(f"{field} is missing")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise WireError(f"{field} is not JSON: {exc}") from exc
-    if not isinstance(found, dict):
-        raise WireError(f"{field} is not a JSON object")
-    return found
+    return parsed(text, field)
 
 
 def _typed(struct: Mapping[str, object], field: str, kind: str) -> list[object] | None:

@@ -17,8 +17,8 @@ from ....topics.turn import Clock
 from ...metastore.port import Dirty, RawEvent, Read
 
 BATCHES_MAX: Final = 1_000  # published batches: enough for a 99th percentile
-RUNNING_MAX: Final = 20  # the next batches are counted with the last: a table that is slow to read
-TIMES_MAX: Final = 1_024  # of a batch, as many as a poll has events; the next count as the last
+RUNNING_MAX: Final = 20  # batches that wait, as for a slow table; later ones count with the last
+TIMES_MAX: Final = 1_024  # of a batch, as many as a poll has events; later ones count as the last
 SLOT_S: Final = 10.0
 SLOTS_MAX: Final = 360  # an hour
 TABLES_MAX: Final = 1_000  # of which the cost is known; twice as many at times
@@ -30,10 +30,11 @@ BYTES_MAX: Final = 3_000_000  # of it all: measured 2.4 MB with all at its limit
 class EventBatch:
     """The events of one poll that were not seen before.
 
-    ``at_us``: when they came. ``last_id``: of the newest. ``tables``: that they name; ``left``: of
-    these, those that are not published yet. ``missing``: the events before them that were, if any.
-    ``took_s``: until they were published, or until now; ``waited_s``: from the time of the oldest,
-    which the metastore's clock gives in whole seconds, until then; None: it gives none.
+    ``at_us``: when they came. ``last_id``: of the newest. ``tables``: how many they name; ``left``:
+    how many of these are not published yet. ``missing``: the events that are missing before them,
+    in words. ``took_s``: from their arrival until they were published, or until now. ``waited_s``:
+    likewise from the time of the oldest, which the metastore's clock gives in whole seconds; None:
+    it gives none.
     """
 
     at_us: int
@@ -188,7 +189,10 @@ class EventHistory:
             self._costs = dict(kept)
 
     def facts(self, left: Sequence[int]) -> EventFacts:
-        """Return the history as of now. ``left``: of each of ``running_seqs``, the tables left."""
+        """Return the history as of now.
+
+        ``left``: for each of ``running_seqs``, how many tables are still to be published.
+        """
         now = self._clock.now
         running = tuple(
             replace(

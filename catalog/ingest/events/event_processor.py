@@ -4,9 +4,9 @@
     DISABLED: they are never polled.    STOPPED: another metastore answers, and another core follows
 
 What is missing is read again by itself, so no state waits for an operator to invalidate everything.
-A pause, and a start elsewhere until that is committed, are an entry of the namespace: they outlast
-a restart of catalogd, and the epoch. Nothing is
-read of the metastore in it: no poll could tell that what was read is of one moment.
+A pause, and a start elsewhere until it is committed, are an entry of the namespace: they outlast a
+restart of catalogd, and the epoch. In a pause catalogd reads nothing of the metastore: without
+polls nothing confirms that what was read is of one moment.
 """
 
 import time
@@ -21,7 +21,7 @@ from ....topics.turn import Clock
 from ...model.namespace import Namespace
 from .poller import EVENTS_OFF, Poller, StartAt
 
-DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left
+DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left unread
 ERROR_S: Final = 10.0  # without an answer; by then it is not a hiccup
 ID_MAX: Final = (1 << 63) - 1
 PAUSED: Final = "events are paused by {who} since {since} UTC: topicast events start ends it"
@@ -75,12 +75,12 @@ class EventProcessor:
         self._poller = poller
         self._clock = clock
         self._unpublished = unpublished
-        self._ends_at = 0.0  # in a pause: until then what was read is published
+        self._drains_until = 0.0  # in a pause: until then what was read is published
         self._namespace = namespace
         self._state = EventState.ACTIVE if poller.enabled else EventState.DISABLED
         self._because = "" if poller.enabled else EVENTS_OFF
         self._since_us = 0
-        self._pause_again()
+        self._obey_namespace()
 
     @property
     def facts(self) -> ProcessorFacts:
@@ -100,8 +100,8 @@ class EventProcessor:
             return False
         pause = Pause(who[:NAME_CHARS_MAX], self._clock.now_us, self._namespace.pause().start_at)
         self._namespace.set_pause(pause)
-        self._pause_again()
-        self._ends_at = self._clock.now + DRAIN_S_MAX
+        self._obey_namespace()
+        self._drains_until = self._clock.now + DRAIN_S_MAX
         return True
 
     def start(self, at: StartAt | None) -> bool:
@@ -131,7 +131,7 @@ class EventProcessor:
         ordered = self._namespace.pause()
         if ordered.start_at is not None and not self._poller.moves:
             self._namespace.set_pause(ordered._replace(start_at=None))
-        self._poller.drains = self._clock.now < self._ends_at and self._unpublished()
+        self._poller.drains = self._clock.now < self._drains_until and self._unpublished()
         if stopped:
             self._become(EventState.STOPPED, stopped)
         if self._state not in (EventState.ACTIVE, EventState.ERROR):
@@ -153,7 +153,8 @@ class EventProcessor:
         if not self._poller.enabled:
             raise UsageError(f"{EVENTS_OFF}; remove the flag, and restart catalogd")
 
-    def _pause_again(self) -> None:
+    def _obey_namespace(self) -> None:
+        """Pause, or go elsewhere, as the namespace says that an operator has ordered."""
         who, since_us, start_at = self._namespace.pause()
         if start_at is not None and self._poller.enabled:
             self._poller.go_to(start_at)  # it was ordered before a restart

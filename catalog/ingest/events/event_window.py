@@ -92,12 +92,12 @@ class EventWindow:
     @property
     def state(self) -> WindowState:
         """What to store with the events' effects."""
-        stable_id = sorted(event for event in self._newest if event[0] <= self.stable_id)
-        known = ((id_, one) for id_, held in self._pending.items() for one in sorted(held.digests))
+        stable = sorted(event for event in self._newest if event[0] <= self.stable_id)
+        pending = ((id_, one) for id_, of in self._pending.items() for one in sorted(of.digests))
         return WindowState(
             last_id=self.last_id,
             stable_id=self.stable_id,
-            known=(*stable_id, *known),
+            known=(*stable, *pending),
             uuid=self.uuid,
         )
 
@@ -195,13 +195,14 @@ class EventWindow:
             self.stable_id = self.last_id
 
     def known_after(self, id_: int) -> int:
-        """Return how many events above ``id_`` have been read."""
+        """Return how many events above ``id_`` are known, and are to be read again."""
         return sum(len(one.digests) for at, one in self._pending.items() if at > id_)
 
     def settling_max(self, size_max: int) -> int:
-        """Return how many events the last ``next_poll`` is to read at least, as they are to settle.
+        """Return how many known events the poll of ``next_poll`` is to read to settle them.
 
-        Their messages have ``size_max`` characters at most; 0 where it reads none for that.
+        They are as many as have messages of ``size_max`` characters together; 0 if the poll is not
+        one that settles events.
         """
         count = size = 0
         for pending in self._pending.values() if self._settling else ():
@@ -255,9 +256,10 @@ class EventWindow:
         self._given_later = self._given_later[0], min(self._given_later[1], current_id)
 
     def _settle(self, covered: int, *, far_below: int) -> None:
-        """Settle ids that the poll covered and that were old enough when it began.
+        """Settle the ids that the poll covered and that were old enough when it began.
 
-        Those up to ``far_below`` are, and those that are too many.
+        The ids up to ``far_below`` settle whatever their age, and so do the lowest ids if more than
+        PENDING_MAX are pending.
         """
         old, given = self._polled_at - WINDOW_S, self._given[1]
         surplus, settled = len(self._pending) - PENDING_MAX, list[int]()

@@ -30,7 +30,8 @@ Creations = Mapping[TableId, int | None]
 class Identify:
     """Effect: read what identifies the metastore: its UUID, events after ``after``, ``tables``.
 
-    ``behind``: if many events wait, as many are read as a poll reads then: this is its answer, too.
+    ``behind``: if many events wait, read as many of them as a poll would, so that the answer serves
+    as that of the first poll, too.
     """
 
     poll: int

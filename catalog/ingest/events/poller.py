@@ -4,10 +4,10 @@
      └──due for a look, while there is activity──▶ LOOKING ──no new id──▶ IDLE, else POLLING
                         one event fails UNSENDABLE_TRIES_MAX times: polls search for it, and pass it
 
-Which events are read again, the window on them knows (event_window.py). Before the first poll
-of a connection, what is behind it is identified (identity.py).
-While events come, the newest id is looked at LOOKS times in an interval; a new id demands a poll.
-A look that read the new events alone would miss an event of an id below, and tear a table.
+The event window (event_window.py) knows which events are read again. Before the first poll of a
+connection, the poller has the metastore behind it identified (identity.py).
+While events come, the poller looks at the newest id LOOKS times in an interval; a new id demands a
+poll. A look that read the new events alone would miss an event of an id below, and tear a table.
 
 Invariants: ``published`` is the state of the window that a store may keep: every event known to it
 has been published or needs nothing; after a crash the later events are read again. With an interval
@@ -76,8 +76,8 @@ REFUSED: Final = "the metastore refuses to tell its events: "
 class Poll:
     """Effect: read the newest id, then the events after ``after``.
 
-    ``quiet_at``: no events are read if the newest id is this id. ``events_max`` 0: none are
-    anyway. ``check``: read, too, whether the metastore records events.
+    ``quiet_at``: no events are read if the newest id is this id. ``events_max`` 0: only the newest
+    id is read. ``check``: read, too, whether the metastore records events.
     """
 
     poll: int
@@ -104,9 +104,9 @@ class Polled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollFailed:
-    """Fact: a Poll or an Identify was not answered; ``refused``: or with an exception.
+    """Fact: a Poll or an Identify has failed; ``refused``: the metastore answered by an exception.
 
-    ``current_id``: the newest id, if that was answered, so that only the events were not.
+    ``current_id``: the newest id, if the metastore has sent that, and only the events not.
     """
 
     poll: int
@@ -171,30 +171,28 @@ class Poller:
         self._search: UnsendableSearch | None = None  # for an event that cannot be sent
         self._is_late = False  # the running poll is counted in ``late``
         self.reading = False  # a read is about to demand a poll: a look would delay that
-        self._due_at = 0.0
+        self._due_at = 0.0  # when the next poll or look is due
         self._whole_at = 0.0  # when the next poll reads the overlap, too
         self._is_look = False  # the running poll reads only the newest id
         self._event_at = -inf  # when the last event arrived
-        self._backoff_s = BACKOFF_S
-        self._answered_at: float | None = None
-        self._checked_at: float | None = None  # the first call of ``check_late``
+        self._backoff_s = BACKOFF_S  # the pause after the next poll that fails
+        self._answered_at: float | None = None  # when a poll or a check was answered last
+        self._began_first_at: float | None = None  # the first turn of the core
         self._check_at = 0.0  # when to look again whether events are recorded
         self._checking = False  # the running poll looks whether events are recorded
-        self._checked_on: int | None = (
-            None  # the connection on which the last such poll was answered
-        )
+        self._checked_on: int | None = None  # the connection that answered the last such poll
         self._recorded = True  # whether the metastore does, as far as it says
         self._says = True  # it said so, or not, at the last request
         self._connected_at_id = 0  # the newest event when the connection was made
         self._events_on: int | None = None  # the last connection that brought a newer event
         self._refused_since: float | None = None  # the first of the refusals without an answer
         self._refusal = ""  # the last of them, once they have lasted
-        self.paused = ""  # by whom polls are, as a sentence; empty: they are not
+        self.paused = ""  # by whom polls are paused, as a sentence; empty: they are not
         self.drains = False  # in a pause: what was read before is still to be published
-        self._resumed_at = 0.0  # when they went on
+        self._resumed_at = 0.0  # when polls went on after the last pause
         self._start_at: StartAt | None = None  # where to go on, once the metastore is identified
-        self._moved_seq: int | None = None  # of where it went; None: it is published
-        self._doubted_seq: int | None = None  # of everything, read again; None: it is published
+        self._moved_seq: int | None = None  # of what is read for a move; None: it is published
+        self._doubted_seq: int | None = None  # of what is read for a doubt; None: it is published
 
     @property
     def enabled(self) -> bool:
@@ -229,9 +227,10 @@ class Poller:
 
     @property
     def unproven(self) -> bool:
-        """Whether the metastore does not say that it records events, and none has come.
+        """Whether nothing shows that the metastore records events.
 
-        None since the connection was made: the metastore may have been restarted without them.
+        It does not say so, and no event has come since the connection was made. Earlier events
+        prove nothing: the metastore may have been restarted without its listener.
         """
         came = self._events_on is not None and self._events_on == self._check.connection
         return self.enabled and not self._says and not came
@@ -252,9 +251,10 @@ class Poller:
         return max(self.newest - self.watermark, 0) if self.enabled else None
 
     def lag_s(self) -> float | None:
-        """Return since when the metastore may have what is not published; None: always so far.
+        """Return for how long the metastore may have had changes that are not published.
 
-        Between two polls that is the time since the last one began.
+        None without polls, and before everything was published once. If everything is published,
+        it is the time since the last poll began.
         """
         known = self.enabled and self._current_at > -inf
         return round(max(self._turn.now - self._current_at, 0.0), 3) if known else None
@@ -270,7 +270,7 @@ class Poller:
 
     def silent_s(self) -> float | None:
         """Return for how long no poll was answered; None without polls."""
-        since = self._checked_at if self._answered_at is None else self._answered_at
+        since = self._began_first_at if self._answered_at is None else self._answered_at
         return (
             None
             if since is None or not self.follows
@@ -287,7 +287,7 @@ class Poller:
     def check_late(self) -> None:
         """Count a poll, once, whose answer takes longer than LATE_S."""
         now = self._turn.now
-        self._checked_at = now if self._checked_at is None else self._checked_at
+        self._began_first_at = now if self._began_first_at is None else self._began_first_at
         waits = self._polling is not None and self._rest is None
         if waits and not self._is_late and now - self._began_at >= LATE_S:
             self._is_late = True
@@ -322,7 +322,10 @@ class Poller:
             self._rest = self._polling = None
 
     def pause(self, why: str) -> None:
-        """Begin no poll until ``start``, but while it ``drains``. ``why``: a text."""
+        """Begin no poll until ``start``, except while the poller ``drains``.
+
+        ``why``: by whom polls are paused, as a sentence.
+        """
         self.paused = why
         self._drop_rest()
 
@@ -335,7 +338,7 @@ class Poller:
             self.go_to(at)
 
     def go_to(self, at: StartAt) -> None:
-        """Go on ``at`` once the metastore is identified, with which its newest id is read."""
+        """Go on ``at`` once the metastore is identified, as the check reads its newest id, too."""
         self._drop_rest()
         self._start_at, self._check.connection = at, None
 
@@ -441,7 +444,7 @@ class Poller:
         assert self.window is not None
         self._drop_rest()
         self.window.pass_over(last)
-        self._polling, self._search, self._tries = None, None, 0  # a running poll has them, perhaps
+        self._polling, self._search, self._tries = None, None, 0  # a running poll may bring them
         self._due_at = self._whole_at = self._turn.now
         self.seq += 1
         self._note_state(self.window.state)
@@ -615,7 +618,7 @@ class Poller:
         return self.enabled and (self.reads or self.window is None)
 
     def _on_answer(self) -> None:
-        """Note that the metastore has answered; not yet all, while it is searched."""
+        """Note that the metastore has answered; during a search the last error stays."""
         now = self._turn.now
         self._polling, self._backoff_s, self._answered_at = None, BACKOFF_S, now
         if self._search is None:

@@ -43,8 +43,8 @@ _TYPES: Final = {
 _FORMATS: Final = {BYTE: ">b", I16: ">h", I32: ">i", I64: ">q", DOUBLE: ">d"}
 
 
-def parsed(text: str) -> Mapping[str, Any]:
-    """Return the struct that is written in ``text``.
+def parsed(text: str, what: str = "an object") -> Mapping[str, Any]:
+    """Return the struct that is written in ``text``; errors call it ``what``.
 
     Raises:
         WireError: it is no such text.
@@ -52,9 +52,9 @@ def parsed(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise WireError(f"an object is not JSON: {exc}") from exc
+        raise WireError(f"{what} is not JSON: {exc}") from exc
     if not isinstance(found, dict):
-        raise WireError("an object is not a JSON object")
+        raise WireError(f"{what} is not a JSON object")
     return found
 
 

@@ -37,19 +37,14 @@ class UnsendableSearch:
         self.low = begins
         self.high = newest
         self.found: int | None = None
+        self.origin = begins  # the id after which events are passed
         self._read = read
-        self._origin = begins  # the events that are passed are those after it
-        self._ahead = 1  # how far beyond ``_origin`` WIDEN looks
+        self._ahead = 1  # how far beyond ``origin`` WIDEN looks
 
     @property
     def over(self) -> bool:
         """Whether no poll is to follow."""
         return self.step is Step.OVER
-
-    @property
-    def origin(self) -> int:
-        """The id after which events are passed."""
-        return self._origin
 
     @property
     def after(self) -> int:
@@ -60,17 +55,17 @@ class UnsendableSearch:
             case Step.FIRST:
                 return self._read
             case Step.WIDEN:
-                return min(self._origin + self._ahead, self.high)
+                return min(self.origin + self._ahead, self.high)
             case Step.NARROW:
                 return (self.low + self.high) // 2
             case _:
-                return self._origin
+                return self.origin
 
     def on_answer(self) -> None:
         """Note that the poll after ``after`` was answered."""
         match self.step:
             case Step.NEWEST:
-                self.step = Step.FIRST if self._origin < self._read < self.high else Step.WIDEN
+                self.step = Step.FIRST if self.origin < self._read < self.high else Step.WIDEN
             case Step.FIRST:  # an event that was read before: no poll that reads it again succeeds
                 self.step = Step.WIDEN
             case Step.WIDEN | Step.NARROW:
@@ -83,7 +78,7 @@ class UnsendableSearch:
         """Note that the metastore could not answer the poll after ``after``."""
         match self.step:
             case Step.FIRST:
-                self._origin = self.low = self._read
+                self.origin = self.low = self._read
                 self.step = Step.WIDEN
             case Step.WIDEN:
                 self.low = self.after

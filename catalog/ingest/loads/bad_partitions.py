@@ -59,7 +59,7 @@ class BadPartitions(Collection[str]):
         return min((one.retry_at for one in self._bad.values()), default=inf)
 
     def of(self, selector: Selector | None, columns: Sequence[Column]) -> str:
-        """Return which one that ``selector`` selects cannot be read, and why; else nothing.
+        """Return a partition that ``selector`` selects and that cannot be read, and why; else "".
 
         ``selector`` None: every partition.
 
@@ -91,7 +91,7 @@ class BadPartitions(Collection[str]):
         self.suspects = tuple(name for name in self.suspects if name not in read)
 
     def on_refused(self, names: tuple[str, ...], error: str) -> str | None:
-        """Suspect ``names``, which could not be read; return a partition that is bad by that."""
+        """Suspect ``names``, which could not be read together; a single name is bad: return it."""
         self.suspects = names
         if len(names) > 1:
             return None

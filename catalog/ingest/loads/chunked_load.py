@@ -44,7 +44,7 @@ ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same pa
 SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for these
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
 
-_DIRTY: Final = 1 << 62  # the number of no chunk
+_DIRTY: Final = 1 << 62  # in the place of a chunk's number: it is to be read again
 
 
 @dataclass(slots=True)
@@ -113,11 +113,10 @@ class ChunkedLoad:
     rounds: int = 0  # reads of all that was dirty, with nothing else left
     closing: dict[str, None] = field(default_factory=dict)  # what the newest of them has read
     names: Sequence[str] = ()  # of all partitions, sorted, as they were listed
-    unconfirmed: dict[str, int] = field(
-        default_factory=dict
-    )  # but for ``rest``; the chunk it is in
+    unconfirmed: dict[str, int] = field(default_factory=dict)
+    """By partition that is neither confirmed nor in ``rest``: the number of its newest chunk."""
     selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
-    first: bool = False  # a selection was read last: others come before the next
+    selected_last: bool = False  # the last chunk was of selections: the next is not
     scanned: bool = False  # names were scanned in the newest call of ``confirmed``
     bad: BadPartitions = field(init=False)
 
@@ -144,8 +143,8 @@ class ChunkedLoad:
         """Whether there is something to read that is not a bad partition."""
         if self.bad.suspects:
             return True
-        if self.first and self.chunks and self.awaited:
-            return False  # the metastore answers the poll first that settles a selection
+        if self.selected_last and self.chunks and self.awaited:
+            return False  # the metastore is to answer the poll first that confirms a selection
         if self.rest is None or self.rest:
             return True
         if self.rounds and self.chunks:
@@ -318,7 +317,7 @@ class ChunkedLoad:
         return one
 
     def on_poll_done(self, poll: int) -> None:
-        """Settle what ``poll`` confirms; its events were marked dirty before."""
+        """Note what ``poll`` confirms; its events were marked dirty before."""
         self.polled = max(self.polled, poll)
         self._close()
 
@@ -348,8 +347,8 @@ class ChunkedLoad:
             return Kind.NAMES, ()
         if probe := self.bad.next(self._is_unread):
             return Kind.PROBE, probe
-        selected = () if self.first else self._next_awaited()
-        self.first = bool(selected)
+        selected = () if self.selected_last else self._next_awaited()
+        self.selected_last = bool(selected)
         if self.rest:
             some = selected or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
             return Kind.SELECTED if selected else Kind.NEXT, some

@@ -6,7 +6,8 @@ messages, and it may be older than what was read since. So it is applied only wh
     altered   the object before, as the event has it, says what is held, and has the same fields
     renamed   likewise, of a partition of which no column statistics are told
     added     its fields and parameters are those of a partition of the table that is held
-    dropped   nothing is left to differ;  written: the object itself stays as it is held
+    dropped   nothing is left to differ
+    written   the object itself stays as it is held
 
 All else is read, as are tables that are being read already: what was read may be newer.
 Invariant: what is held after an event equals what the metastore had after that event.

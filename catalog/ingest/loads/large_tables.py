@@ -3,8 +3,8 @@
     LOADING    chunk ──▶ slices, one published a turn ──▶ COMPLETE        (chunked_load.py)
     compared   chunk ──▶ slices, one compared a turn ──▶ what differs is read   (comparison.py)
 
-The loader orders the chunks, and says when an event or a poll has come. What is to be read of a
-table otherwise, because it vanished, was refused or differs, is returned to the loader as a need.
+The loader orders the chunks, and says when an event or a poll has come. If a table is to be read in
+another way, because it vanished, was refused or differs, the loader gets a need of it.
 Invariants: a table is LOADING or compared, never both; one chunk of a table is read at a time.
 """
 
@@ -65,8 +65,8 @@ class LargeTables:
         self._loads: dict[TableId, ChunkedLoad] = {}
         self._comparisons: dict[TableId, Comparison] = {}
         self._spoiled: set[TableId] = set()  # a partition could not be read at the last load
-        self._slice_at = 0.0  # none is published before
-        self._scanned = False  # names were, for a selection, since reads were last ordered
+        self._slice_at = 0.0  # when the next slice may be published
+        self._scanned = False  # since reads were last ordered, a selection has looked at names
 
     def __contains__(self, table: TableId) -> bool:
         """Return whether ``table`` is LOADING or compared."""
@@ -76,7 +76,7 @@ class LargeTables:
 
     @property
     def left(self) -> int:
-        """How many tables there are, but for those that lack only what cannot be read."""
+        """How many tables are still to be read; not those that lack only what cannot be read."""
         return len(self._comparisons) + sum(not load.is_stuck for load in self._loads.values())
 
     @property
@@ -127,8 +127,9 @@ class LargeTables:
     def has_confirmed(self, table: TableId, selector: Selector, columns: Sequence[Column]) -> bool:
         """Return whether the partitions that ``selector`` selects of a LOADING table are published.
 
-        They, and the table's own struct, are of one moment, as if the table were COMPLETE. If
-        they are not published they are read before its others. ``columns``: of its partitions.
+        They, and the table's own struct, are of one moment, as if the table were COMPLETE. If they
+        are not published, they are read before its other partitions. ``columns``: the table's
+        partition columns.
 
         Raises:
             UsageError: the selector is not valid for this table.
@@ -149,23 +150,23 @@ class LargeTables:
     def waiting(self, scope: Scope) -> dict[TableId, int]:
         """Return the LOADING tables of ``scope`` that events wait for, by the oldest's number.
 
-        What waits for a comparison is counted with what is to be read.
+        Events that wait for a comparison are not among these: PendingEvents counts them.
         """
         loads = ((table, load.seq) for table, load in self._loads.items() if scope.includes(table))
         return {table: seq for table, seq in loads if seq is not None}
 
     # -- what begins and ends
 
-    def load(self, table: TableId, load: ChunkedLoad) -> None:
+    def load(self, load: ChunkedLoad) -> None:
         """Read the partitions of a table that was published as LOADING."""
-        self._loads[table] = load
+        self._loads[load.table] = load
 
-    def compare(self, table: TableId, comparison: Comparison) -> None:
+    def compare(self, comparison: Comparison) -> None:
         """Compare a table of which events are missing; what differs is read at the end."""
         if len(self._comparisons) >= COMPARED_MAX:
             comparison.list_later()
-        self._comparisons[table] = comparison
-        self._events.add(table, comparison.need)
+        self._comparisons[comparison.table] = comparison
+        self._events.add(comparison.table, comparison.need)
 
     def end_load(self, table: TableId) -> None:
         """Read no more chunks of ``table``, if it is LOADING."""
@@ -200,9 +201,9 @@ class LargeTables:
     # -- what changes meanwhile
 
     def absorb(self, table: TableId, need: Need) -> bool:
-        """Return whether ``need`` waits for the comparison of ``table``, and need not be read.
+        """Return whether the comparison of ``table`` has taken ``need`` over, until its end.
 
-        A need of the whole table ends the comparison, and takes over what that needs.
+        A need of the whole table ends the comparison instead, and gets what that needs.
         """
         comparison = self._comparisons.get(table)
         if comparison is None:
@@ -216,9 +217,9 @@ class LargeTables:
         return False
 
     def mark_dirty(self, table: TableId, names: tuple[str, ...], *, seq: int) -> bool:
-        """Return whether ``table`` is LOADING; its partitions ``names`` are read later, or again.
+        """Read partitions ``names`` later, or again, if ``table`` is LOADING; return if it is.
 
-        ``seq``: the number of the event that says so.
+        ``seq``: the arrival number of the event that has changed them.
         """
         load = self._loads.get(table)
         if load is not None:

@@ -2,10 +2,10 @@
 
     {…, "partitions": [{"ds": "1"}, …], "partitionListJson": ["{…}", …]}  ──▶  {…, …: null}
 
-Of an event that is larger than what is applied of one poll, the names of its partitions are
-enough, and nearly all of it are the objects. The thread that reads events skips these string by
-string, so that turns go on meanwhile. To decode 100 MB in a turn takes a second, and so it does in
-a thread, as Python lets no other thread run until it is done.
+The partitions of an event that is larger than what is applied in place of one poll are read again
+from the metastore, so that their names are enough. Nearly all of its message are the objects: the
+thread that reads events skips these string by string, and turns go on meanwhile. To decode 100 MB
+would stop turns for a second, even in that thread: Python lets no other run until json is done.
 """
 
 import re
@@ -17,7 +17,7 @@ from ...metastore.port import RawEvent
 from ..events.actions import GZIP_FORMATS, JSON_FORMATS, text_of
 from .in_place import SAID_BYTES_MAX
 
-PACKED_CHARS_MIN: Final = SAID_BYTES_MAX >> 7  # gzip makes 30 of these messages' bytes one, or 60
+PACKED_CHARS_MIN: Final = SAID_BYTES_MAX >> 7  # gzip makes one byte of 30 to 60 of such messages
 TYPES: Final = frozenset({"ADD_PARTITION", "ALTER_PARTITIONS"})
 """Events that name their partitions beside the objects."""
 

@@ -15,8 +15,10 @@ STEPS_MAX: Final = 60  # by which the pace is measured: the last minute
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """A load at one moment. ``read`` of ``read`` and ``left`` tables; ``left_s``: how long the rest
-    takes at the pace of the last minute; None: not known yet, or nothing is left.
+    """A load at one moment: ``read`` tables were read, ``left`` are still to be read.
+
+    ``left_s``: how long these take at the pace of the last minute; None: not known yet, or nothing
+    is left.
     """
 
     read: int = 0

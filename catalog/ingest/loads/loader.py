@@ -11,7 +11,7 @@ that only events of partitions overtook, what was read is published, each partit
 Where events are not polled, nothing waits for a confirmation.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
@@ -79,8 +79,9 @@ class InFlightRead:
     def take_overtaken(self) -> dict[TableId, Need]:
         """Remove and return the needs that are to be read again, as events overtook the read.
 
-        Of a read whose tables are published together these are all, if an event overtook any. What
-        only events of partitions have overtaken is published after TOGETHER_TRIES_MAX reads.
+        If the tables of the read are published together, and an event overtook one of them, all are
+        read again. A table that only events of partitions have overtaken is published all the same
+        after TOGETHER_TRIES_MAX reads.
         """
         if not self.overtaken:
             return {}
@@ -111,7 +112,7 @@ class Loader:
         """Order nothing yet.
 
         Args:
-            turn: As of when reads are ordered, and where they are added.
+            turn: The time, and the effects to which reads are added.
             loaded: Returns whether a table is held.
             partitioned: Returns whether a table that is held has partition columns.
             wanted: Returns whether a table is held, or is to be although nobody has requested it.
@@ -137,7 +138,7 @@ class Loader:
         self.polls_begun = 0  # the number of the newest poll
         self._away_until = 0.0  # no read before: the metastore is away
         self._away_s = RETRY_S  # the next pause
-        self._ordered_at = 0.0  # when ``reads`` was last called
+        self._ordered_at = 0.0  # when ``order`` was last called
         self.large = LargeTables(
             turn, self._events, need=self._need, needed=self._is_needed, loaded=loaded
         )
@@ -197,9 +198,7 @@ class Loader:
 
     def pending(self, table: TableId) -> bool:
         """Return whether ``table`` is dirty, being read, compared, or LOADING."""
-        if table in self._dirty or table in self.large:
-            return True
-        return any(table in read.needs for read in self._in_flight.values())
+        return table in self.large or self._is_needed(table)
 
     @property
     def errors(self) -> Mapping[TableId, str]:
@@ -233,7 +232,7 @@ class Loader:
     def resync(self, tables: Sequence[TableId], *, seq: int) -> None:
         """Read ``tables`` again, some at a time: events of them are missing.
 
-        What is to be read of them already is read whole: a part alone may not fit what is held.
+        All of a table is read, even if only a part was to be: that may not fit what is held.
         """
         for table in tables:
             self._overtake(table, None)
@@ -241,13 +240,13 @@ class Loader:
             self.large.end_comparison(table)
         again = dict.fromkeys(tables)
         doubted = Need(seq, Extent.WHOLE, Incarnation.DOUBTED)
-        for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
+        for needs in self._every_needs():
             for table in needs.keys() & again.keys():
                 self._events.merge(table, needs[table], doubted)
         self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
     def read_again(self) -> None:
-        """Publish nothing of what was read so far: no poll can confirm it any more."""
+        """Read again all that was read and is not published: no poll can confirm it any more."""
         for read in self._in_flight.values():
             for table in read.needs:
                 read.overtake(table, None)
@@ -282,24 +281,25 @@ class Loader:
         """
         rest = None if names is None else dict.fromkeys(names)
         load = ChunkedLoad(table, self._turn, rest, keys, refused)
-        self.large.load(table, load)
+        self.large.load(load)
         need = self._dirty.get(table)
         if need is not None and not need.obj:  # partitions that changed since they were listed
             load.mark_dirty(need.names, seq=need.seq)
             self._events.remove(table, self._dirty.pop(table))
 
-    def compare(self, table: TableId, comparison: Comparison) -> None:
+    def compare(self, comparison: Comparison) -> None:
         """Compare a table of which events are missing; what differs is read at the end."""
-        self.large.compare(table, comparison)
+        table = comparison.table
+        self.large.compare(comparison)
         need = self._dirty.pop(table, None)
         if need is not None:  # it changed while it was read
             self._events.remove(table, need)
             self._need(table, need)
 
     def invalidate(self, table: TableId) -> None:
-        """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
+        """Publish nothing that was read of ``table``; read all of it if any was to be read."""
         self._overtake(table, None)
-        for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
+        for needs in self._every_needs():
             if table in needs:
                 needs[table].widen(Extent.WHOLE)
         self.discard(table)
@@ -390,7 +390,7 @@ class Loader:
         return results + self.large.on_poll_done(poll)
 
     def deadline(self) -> float | None:
-        """Return when ``reads`` may order something that it did not; None: after a fact."""
+        """Return when ``order`` may order something that it did not; None: only after a fact."""
         slice_at = self.large.slice_at(self._ordered_at)
         if slice_at is not None:
             return slice_at
@@ -566,9 +566,13 @@ class Loader:
         """Return whether what is read of ``table`` now is not all of it."""
         if table in self.large:
             return False
-        reading = (self._dirty, *(read.needs for read in self._in_flight.values()))
-        return not any(needs[table].whole for needs in reading if table in needs)
+        return not any(needs[table].whole for needs in self._every_needs() if table in needs)
 
     def _is_needed(self, table: TableId) -> bool:
         """Return whether ``table`` itself is dirty or being read."""
-        return table in self._dirty or any(table in r.needs for r in self._in_flight.values())
+        return any(table in needs for needs in self._every_needs())
+
+    def _every_needs(self) -> Iterator[dict[TableId, Need]]:
+        """Yield the needs that are dirty, then those of each read."""
+        yield self._dirty
+        yield from (read.needs for read in self._in_flight.values())

@@ -42,7 +42,7 @@ class Materializer:
         loader: Loader,
         *,
         rules: SyncRules,
-        found: Callable[[TableId, Iterable[str]], bool],
+        has_differed: Callable[[TableId, Iterable[str]], bool],
     ) -> None:
         """Take the parts that are written.
 
@@ -51,16 +51,17 @@ class Materializer:
             tables: The tables and partitions.
             loader: Reads the partitions of tables that are too large for one read.
             rules: Which tables are not followed.
-            found: Whether a table or partitions of it are read because they differed.
+            has_differed: Whether a table, or partitions of it, are read as they differed from the
+                metastore.
         """
-        self._found = found
+        self._has_differed = has_differed
         self._namespace = namespace
         self._rules = rules
         self._tables = tables
         self._loader = loader
 
     def apply(self, results: Iterable[Result]) -> tuple[TableUnreadable, ...]:
-        """Write ``results``; return those that withdrew a table."""
+        """Write ``results``; return those of tables that cannot be read."""
         unreadable: tuple[TableUnreadable, ...] = ()
         for result in results:
             match result:
@@ -82,7 +83,7 @@ class Materializer:
         return unreadable
 
     def _publish(self, result: PublishTables) -> None:
-        followed = {t: r for t, r in result.tables.items() if not self._withheld(t, r, result)}
+        followed = {t: r for t, r in result.tables.items() if not self._ignores(t, r, result)}
         result = replace(result, tables=followed)
         off = self._rules.off_among(result.databases)
         types: dict[TableId, str | None] = {}
@@ -109,13 +110,13 @@ class Materializer:
     def _source(self, table: TableId, need: Need) -> int:
         if need.load:
             return SOURCE_LOAD
-        return SOURCE_RECONCILIATION if self._found(table, need.names) else SOURCE_EVENTS
+        return SOURCE_RECONCILIATION if self._has_differed(table, need.names) else SOURCE_EVENTS
 
-    def _withheld(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
+    def _ignores(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
         """Return whether ``table`` is not followed, and was read for no event or order."""
         need = result.needs[table]
         only_missing = need.incarnation is Incarnation.DOUBTED and not need.data
-        return only_missing and self._rules.withholds(table, read.thrift)
+        return only_missing and self._rules.ignores(table, read.thrift)
 
     def _ended(self, table: TableId, result: PublishTables) -> bool:
         """Return whether what was read of ``table`` is another incarnation than the known table."""
@@ -141,7 +142,7 @@ class Materializer:
         complete = read.whole or not read_struct(read.thrift).partition_columns
         if not complete and self._stays_held(table, need, record.incarnation):
             again = Need(need.seq, Extent.STRUCT, data=True)
-            self._loader.compare(table, Comparison(self._tables, table, read.names, need=again))
+            self._loader.compare(Comparison(self._tables, table, read.names, need=again))
             return
         doubted = need.incarnation is Incarnation.DOUBTED
         self._tables.write_whole(
@@ -161,9 +162,9 @@ class Materializer:
             )
 
     def _stays_held(self, table: TableId, need: Need, incarnation: int) -> bool:
-        """Return whether ``table`` is compared rather than loaded: only events of it are missing.
+        """Return whether ``table`` is compared, not loaded, as only events of it are missing.
 
-        Not if it is another incarnation, or if a read of it with other tables has failed.
+        It is loaded if it is another incarnation, or if a read of it with other tables has failed.
         """
         held = self._tables.value(table)
         if held is None or held.partitions != COMPLETE or held.incarnation != incarnation:

@@ -74,7 +74,7 @@ class Need:
 
     @property
     def alone(self) -> bool:
-        """Whether it is not read with other tables: such a read failed, or somebody waits."""
+        """Whether it is read by itself: a read with other tables failed, or a request waits."""
         return self.refused != TOGETHER or self.extent is Extent.APART
 
     def merge(self, other: "Need") -> None:
@@ -87,16 +87,17 @@ class Need:
         self.names.update(other.names)
         self.overtaken = max(self.overtaken, other.overtaken)
         self.refused = max(self.refused, other.refused)
-        self.retry_at = min(self.retry_at, other.retry_at)  # it changed: perhaps for the better
+        self.retry_at = min(self.retry_at, other.retry_at)  # a change may have mended it
 
     def widen(self, extent: Extent) -> None:
         """Read as much as ``extent``, if it was less."""
         self.extent = max(self.extent, extent)
 
     def back_off(self, now: float) -> bool:
-        """Note a read that was refused; return whether it was tried often enough.
+        """Note a read that was refused; return whether the table now counts as unreadable.
 
-        The first refusal may have been for others of the same read: it is tried alone, at once.
+        The first refusal may be because of other tables of the same read, so that this table is
+        read again at once, alone.
         """
         self.refused += 1
         self.retry_at = now

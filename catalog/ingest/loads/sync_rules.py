@@ -104,10 +104,10 @@ class SyncRules:
             return Follow.RELOAD
         return Follow.APPLY
 
-    def withholds(self, table: TableId, thrift: bytes | None) -> bool:
-        """Return whether ``table`` stays as it is held: it is off, and read for no event of it.
+    def ignores(self, table: TableId, thrift: bytes | None) -> bool:
+        """Return whether what was read of ``table``, for no event of it, is ignored: it is off.
 
-        ``thrift``: as it was read just now; None: it is gone.
+        ``thrift``: its struct as it was read; None: it is gone.
         """
         held = self._namespace.find(table) is not None
         if held and not self.is_off(table):
@@ -120,7 +120,7 @@ class SyncRules:
         return off
 
     def is_left(self, table: TableId) -> bool:
-        """Return whether ``table`` may be on one side alone: it is off, or known to be there so."""
+        """Return whether it is no difference that only one side has ``table``, as it is off."""
         if self._namespace.find(table) is None:
             return table in self._absent
         return self.is_off(table)

@@ -62,7 +62,7 @@ class Locations:
         self._version_log = version_log
         self._index = FolderIndex(stored)
         self._seen = 0  # pending transactions that are taken in
-        self._checked_at: tuple[int, ...] = ()  # it, and the topics' versions, at the last check
+        self._checked_at: tuple[int, ...] = ()  # ``_seen`` and the versions, at the last check
 
     def catch_up(self) -> None:
         """Take in what is written and not committed. Cost: O(changed entries)."""
@@ -82,7 +82,7 @@ class Locations:
         """Return the tables that a write to ``path`` changes.
 
         The value names partitions, as reports do: whole, or with a slash at the end what their
-        names begin with. None: any part of the table.
+        names begin with. Empty: any part of the table.
         """
         location = normal(path)
         found: dict[TableId, set[str]] = {}
@@ -120,8 +120,8 @@ class Locations:
     def beside(self, folders: Iterable[str], table: TableId) -> dict[TableId, tuple[str, ...]]:
         """Return the other tables that lie at, in or above ``folders``, which ``table`` has.
 
-        The value names partitions, as in ``find``. Containers hold nobody's data: of a container
-        only the tables at the same folder count.
+        The value names partitions, as in ``find``. A container, such as a warehouse, holds the data
+        of no table: the tables in it do not count, only those that lie at it.
         """
         found: dict[TableId, set[str]] = {}
         for other, partition in chain.from_iterable(map(self._at_in_or_above, folders)):
@@ -145,7 +145,7 @@ class Locations:
                 have = topic.get(group)
                 left.discard(group)
                 if have is not None and have.kind == VALUE:
-                    self._check(topic, group, decoded.value_of(value_of(have)))
+                    self._check(topic, group, decoded.read_value(value_of(have)))
         assert not left, "tables that are gone have folders"
 
     def _at_in_or_above(self, folder: str) -> Iterator[tuple[TableId, str]]:
@@ -191,7 +191,7 @@ class Locations:
             return
         if have.value is None:
             return  # a stub by now: it lies where it was
-        value = decoded.value_of(have.value)
+        value = decoded.read_value(have.value)
         if not keys.get(group, True):
             self._index.end(group)
         location = _location_of(value)
@@ -265,12 +265,11 @@ class Aliases:
     def __init__(self, tables: Tables, locations: Locations) -> None:
         self._tables = tables
         self._locations = locations
-        self.raised = 0  # tables that were raised, since the start
 
     def step(self) -> None:
         """Raise what shares a folder with what was written."""
         written = self._tables.take_written()
-        for table, one in written.items():  # where it lay, before its change is taken in
+        for table, one in written.items():  # where it lay before its change is taken in
             one.folders = {normal(folder) for folder in one.folders if folder}
             one.folders |= self._folders(table, one)
         if not written:
@@ -293,13 +292,13 @@ class Aliases:
     def _raise(self, table: TableId, one: FilesWritten) -> None:
         names = () if one.anywhere else tuple(sorted(one.names))
         self._tables.raise_data(table, partitions=names, source=one.source, noted=False)
-        self.raised += 1
 
 
 def _changed(transactions: Iterable[Transaction]) -> dict[int, dict[bytes, dict[bytes, bool]]]:
     """Return the keys that ``transactions`` write, by topic and table.
 
-    False: everything before ended there, and what remains is no stub.
+    The value of a table's own key is false if all that was held before ended there, and what
+    remains is no stub.
     """
     found: dict[int, dict[bytes, dict[bytes, bool]]] = {}
     for one in transactions:

@@ -38,7 +38,7 @@ from ...model.versions import WriteId, WriteRow, WriterRow
 from .locations import Locations
 
 LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for written
-DRIVERS_MAX: Final = 1000  # beyond, the writes of the driver that was silent longest are discarded
+DRIVERS_MAX: Final = 1000  # with more, the driver that was silent longest is forgotten
 OPEN_MAX: Final = 1000  # intents of one driver
 DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeated reports
 STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED)
@@ -88,9 +88,10 @@ class Reports:
         for row in known:
             driver = self._drivers.setdefault(row.driver, _Driver())
             (driver.open if row.open else driver.done)[row.number] = row
-        self._reported_at: dict[bytes, float | None] = {  # of drivers with intents; None: before
+        self._reported_at: dict[bytes, float | None] = {
             name: None for name, driver in self._drivers.items() if driver.open
         }
+        """When each driver with intents reported last; None: before this start."""
         self._unstored: list[WriteRow] = []  # rows that the store lacks
         self._discarded: list[WriteId] = []  # rows that the store is to delete
         self._writers: list[WriterRow] = []  # of versions that the store lacks
@@ -107,12 +108,12 @@ class Reports:
 
     @property
     def deadline(self) -> float | None:
-        """When ``lapse`` may have something to do."""
+        """When ``lapse`` may have something to do; None: not before a driver reports an intent."""
         times = [0.0 if at is None else at + LEASE_S for at in self._reported_at.values()]
         return min(times, default=None)
 
     def knows(self, report: Report, policy: Policy | None = None) -> bool:
-        """Return whether every object of ``report`` is known; if not, a poll may bring it."""
+        """Return whether ``report`` can be applied now; if not, a poll may bring its objects."""
         driver = self._drivers.get(report.driver, _Driver())
         return all(
             one.state in (INTENT, ABANDONED, ALTERED, NAMED)
@@ -229,9 +230,10 @@ class Reports:
         return _refused(one, WriteProblem.NO_OBJECT, why)
 
     def _alter(self, name: bytes, one: Write) -> WriteOutcome:
-        """Raise what readers have of a table, and if it came or went, of its database.
+        """Raise the version of a table, and that of its database if the table came or went.
 
-        A table that is not known yet is known to nobody, and its database leads to its name.
+        A table that catalogd does not know yet, no reader knows either: readers learn from the
+        database's version that its names are about to differ.
         """
         topic = version = 0
         table = parse_table_name(one.object)

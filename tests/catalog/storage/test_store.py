@@ -69,7 +69,7 @@ def test_reloaded_topic_equals_the_topic_in_memory(
                 commit(store, *waiting)
                 waiting = []
                 floor = topic.version - block
-                store.delete_tombstones({number: floor})
+                store.delete_tombstones(number, floor)
                 topic.raise_floor(floor)
                 continue
             topic.version += 1
@@ -168,7 +168,7 @@ def test_floor_is_due_below_which_tombstones_are_too_many(
         for version in range(1, 11):
             commit(store, transaction(0, version, tombstone(b"a\0%c\0" % version, version)))
         assert (store.floor_due(0, NOW_US), store.floor_due(1, NOW_US)) == (7, 0)
-        store.delete_tombstones({0: 7})
+        store.delete_tombstones(0, 7)
         assert store.floor_due(0, NOW_US) == 0
         assert [e.version for e in entries_of(store, 0)] == [8, 9, 10]
 
@@ -185,7 +185,7 @@ def test_floor_rises_in_steps_to_where_it_is_due(
         floors = []
         while floor := store.floor_due(0, late_us):
             floors.append(floor)
-            store.delete_tombstones({0: floor})
+            store.delete_tombstones(0, floor)
         assert floors == [3, 6, 8]
         assert [e.version for e in entries_of(store, 0)] == [9]
 

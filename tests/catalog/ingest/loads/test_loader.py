@@ -1108,7 +1108,7 @@ def test_unreadable_table_is_a_stub_and_a_table_without_a_name_is_not_written() 
         holding.namespace, holding.tables, pending=loader.pending, off_by_default=False
     )
     materializer = Materializer(
-        holding.namespace, holding.tables, loader, rules=rules, found=lambda *_: False
+        holding.namespace, holding.tables, loader, rules=rules, has_differed=lambda *_: False
     )
 
     def publish(read: TableRead, need: Need) -> None:
