@@ -138,13 +138,15 @@ class AdminOrders:
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
         self._last_number = 0
         self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
-        self._event_callers: dict[int, tuple[bytes, int, int]] = {}
-        """By job: who waits for an event of the metastore: peer, request, and its id."""
+        self._event_callers: PendingRequests[int, int] = PendingRequests(
+            turn, requests_max=JOBS_MAX
+        )
+        """By the job that reads an event of the metastore: the request that waits, and the id."""
         self._events_to_read: list[ReadEvent] = []
         self._given: list[OrderRow] = []  # not stored yet
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._event_callers)
 
     @property
     def ready(self) -> bool:
@@ -153,7 +155,7 @@ class AdminOrders:
 
     def on_order(self, peer: bytes, order: Order, *, key: str) -> None:
         """Take an order in that was given with ``key``; a wrong order is refused at once."""
-        if self._callers.get(peer, order.request) is not None:
+        if any(of.get(peer, order.request) for of in (self._callers, self._event_callers)):
             return  # sent again
         try:
             match _kind_of(order):
@@ -184,18 +186,18 @@ class AdminOrders:
 
     def on_event_read(self, fact: EventRead, log: EventLog) -> None:
         """Answer with the events of an id: what each has changed, and what became of it."""
-        caller = self._event_callers.pop(fact.job, None)
-        if caller is None:
-            return
-        peer, request, event_id = caller
-        if fact.error:
-            self._replies.refuse(peer, request, Refusal.SOURCE, why=fact.error)
-        elif not fact.events:
-            why = f"event {event_id} is not in the metastore's log: cleaned, or not there yet"
-            self._replies.refuse(peer, request, Refusal.GONE, why=why)
-        else:
-            rows = tuple(_event_row(one, log) for one in fact.events)
-            self._replies.add(peer, EventTexts(request=request, rows=rows))
+        for caller in self._event_callers.take(fact.job):
+            peer, request = caller.peer, caller.request
+            if fact.error:
+                self._replies.refuse(peer, request, Refusal.SOURCE, why=fact.error)
+            elif not fact.events:
+                why = (
+                    f"event {caller.value} is not in the metastore's log: cleaned, or not there yet"
+                )
+                self._replies.refuse(peer, request, Refusal.GONE, why=why)
+            else:
+                rows = tuple(_event_row(one, log) for one in fact.events)
+                self._replies.add(peer, EventTexts(request=request, rows=rows))
 
     def order(self) -> None:
         """Order the names that jobs wait for, and the events that operators want to see."""
@@ -231,6 +233,7 @@ class AdminOrders:
     def remove_peer(self, peer: bytes) -> None:
         """Answer ``peer`` no more; its orders are carried out all the same."""
         self._callers.remove_peer(peer)
+        self._event_callers.remove_peer(peer)
 
     def step(self) -> None:
         """Carry out one step of each job."""
@@ -253,6 +256,7 @@ class AdminOrders:
     def check(self) -> None:
         """Assert every invariant."""
         self._callers.check()
+        self._event_callers.check()
         assert len(self._open) <= JOBS_MAX
         assert all(number in self._open for number in self._callers.awaited())
         assert all(job.number == number for number, job in self._open.items())
@@ -322,15 +326,14 @@ class AdminOrders:
         return " ".join(order.arguments) if changed else None
 
     def _show_event(self, peer: bytes, request: int, event_id: int) -> None:
-        if len(self._event_callers) >= JOBS_MAX:
-            why = f"{JOBS_MAX} events are being read: try again"
-            self._replies.refuse(peer, request, Refusal.BUSY, why=why)
-            return
         if event_id < 1:
             raise UsageError(f"there is no event {event_id}: ids begin at 1")
         self._last_number += 1
-        self._event_callers[self._last_number] = peer, request, event_id
-        self._events_to_read.append(ReadEvent(job=self._last_number, id=event_id))
+        if self._event_callers.add(peer, request, key=self._last_number, value=event_id):
+            self._events_to_read.append(ReadEvent(job=self._last_number, id=event_id))
+            return
+        why = f"{JOBS_MAX} events are being read: try again"
+        self._replies.refuse(peer, request, Refusal.BUSY, why=why)
 
     def _begin(self, peer: bytes, order: Order, kind: OrderKind) -> str | None:
         """Open a job for an order; return its object, or None if there are too many jobs."""

@@ -1,10 +1,10 @@
 """EventLog: each event with what it has changed and what became of it, bounded."""
 
 from topicast.catalog.ingest.events.event_log import EVENTS_MAX, NEWEST_SHOWN, SHOWN_MAX
-from topicast.catalog.metastore.port import Read
+from topicast.catalog.metastore.port import Read, ReadEvent
 from topicast.tests.cluster.alone import Alone, loaded
-from topicast.topics.wire.messages.answers import Inspected
-from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.answers import EventTexts, Inspected
+from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.questions import Order, ReadEventLog
 
 
@@ -63,3 +63,28 @@ def test_an_event_is_read_from_the_metastore_and_a_deleted_event_is_refused() ->
     gone = core.order("events", "show", str(newest + 1))
     assert isinstance(gone, Refused)
     assert (gone.code, "not in the metastore" in gone.message) == ("GONE", True)
+
+
+def test_an_order_to_show_an_event_that_is_sent_again_is_read_and_answered_once() -> None:
+    core = loaded()
+    show = Order(request=9, sender="ann@host", order="events", arguments=("show", "1"))
+    core.catalogd.hold(ReadEvent)
+    for _ in range(3):
+        core.ask(show)
+        core.turn()
+    core.catalogd.resume()
+    core.wait(1)
+    assert len([one for one in core.effects if isinstance(one, ReadEvent)]) == 1
+    assert len([one for _, one in core.answers if isinstance(one, EventTexts)]) == 1
+
+
+def test_an_event_is_not_shown_to_a_client_that_has_left() -> None:
+    core = loaded()
+    core.catalogd.hold(ReadEvent)
+    core.ask(Order(request=9, sender="ann@host", order="events", arguments=("show", "1")))
+    core.turn()
+    core.ask(Bye(reason="it ends"))
+    core.turn()
+    core.catalogd.resume()
+    core.wait(1)
+    assert not [one for _, one in core.answers if isinstance(one, EventTexts)]
