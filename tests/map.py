@@ -30,7 +30,7 @@ TABLE: Final = ROOT / "CONTRIBUTING.md"
 LOOKED_AT: Final = (
     *(f"{one}/**/*.py" for one in ("topics", "statestore", "catalog", "subscriber", "pipeline")),
     *("cli/**/*.py", "subscriber/**/*.java", "tests/vectors/*.py"),
-    *("docs/*.md", "docs/reference/*.md", "tests/catalog/metastore/*.py"),
+    *("docs/*.md", "docs/reference/*.md", "tests/catalog/metastore/*.py", "tests/cluster/store.py"),
 )
 NAMED: Final = re.compile(
     r"\b((?:topics|statestore|catalog|subscriber|pipeline|cli|tests|docs)/[\w/.-]*[\w/])"
@@ -86,6 +86,29 @@ KINDS: Final = (
             ),
         ),
     ),
+    Kind(
+        "another kind of object that becomes dirty",
+        (("DirtyDatabase", "DirtyPartitions", "DirtyTable"), ("Dirty", "DirtyPartitions")),
+    ),
+    Kind(
+        "keep one more kind of row in catalogd's store",
+        (
+            ("LeaseRow", "SweepRow", "WriteRow"),
+            ("load_leases", "load_sweeps", "load_writes"),
+            ("leases", "ordinal"),
+        ),
+    ),
+    Kind(
+        "one more question to catalogd",
+        (
+            ("ReadEventCosts", "ReadHeldTopics", "ReadHubs"),
+            ("ReadEventLog", "ReadTableStates"),
+            ("ReadLog", "ReadRecent", "ReadVersions"),
+            ("ReadFunctions", "ReadStatistics"),
+            ("FactsRead", "ReadFacts"),
+        ),
+    ),
+    Kind("one more order of an operator", (("DRIVERS", "INVALIDATE", "MODE", "REFRESH"),)),
     Kind("the period of heartbeats", (("HEARTBEAT_MS",), ("statestore_heartbeat_frequency_ms",))),
     Kind("another source of metadata", (("Hms", "Metastore"),)),
 )
