@@ -274,6 +274,7 @@ class Catalog:
             loader=self.loader,
             poller=self.poller,
             reconciliation=self.reconciliation,
+            differences=self.differences,
             admin=self.admin,
             report_acks=self.report_acks,
             replies=replies,

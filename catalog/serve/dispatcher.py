@@ -51,6 +51,7 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.messages.reports import Report, Sweep
 from ...topics.wire.refusal import Refusal, request_id
+from ..follow.differences import Differences
 from ..follow.name_listing import Lifecycle, NameListing
 from ..history.history_thread import HistoryRead, ReadStore
 from ..history.queries import StoreQuery, query_of
@@ -123,6 +124,7 @@ class Dispatcher:
         loader: Loader,
         poller: Poller,
         reconciliation: Reconciliation,
+        differences: Differences,
         admin: AdminOrders,
         report_acks: ReportAcks,
         replies: Replies,
@@ -161,6 +163,7 @@ class Dispatcher:
         self._loader = loader
         self._poller = poller
         self._reconciliation = reconciliation
+        self._differences = differences
         self._version_log = version_log
         self._replies = replies
         self._reads: list[ReadStore] = []  # what is to be read from the store
@@ -290,11 +293,6 @@ class Dispatcher:
         self._admin.on_unreadable(table, error)
         self._pull_server.on_unreadable(table, error)
 
-    @property
-    def _source_problem(self) -> SourceProblem | None:
-        """Why not every change of the metastore arrives; None when, as far as is known, all do."""
-        return self._poller.source_problem or self._reconciliation.missed
-
     def send(self, *, unpublished: Callable[[Scope], int]) -> None:
         """Send what may leave, now that everything is committed.
 
@@ -314,7 +312,7 @@ class Dispatcher:
 
     def _end_syncs(self, unpublished: Callable[[Scope], int]) -> None:
         """Answer or refuse the syncs that need not wait any longer."""
-        if (problem := self._source_problem) is not None:
+        if (problem := self._differences.source_problem) is not None:
             for early in self._early_syncs.take_all():
                 self._refuse_without_source(early.peer, early.request, problem)
             for sync in self._syncs.take_all():
@@ -357,7 +355,7 @@ class Dispatcher:
         waiting = self._syncs.get(peer, sync.request)
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])
-        if (problem := self._source_problem) is not None:
+        if (problem := self._differences.source_problem) is not None:
             self._refuse_without_source(peer, sync.request, problem)
         elif waiting is not None:
             why = self._lagging(*waiting.key)
