@@ -1,4 +1,4 @@
-"""EventStatus: how the metastore's events are followed, in numbers: for commands, pages, programs.
+"""Event status: how the metastore's events are followed, in numbers: for commands, pages, programs.
 
 state, lag, rates, durations, the oldest batch that is not published ──▶ a fact of each name
 """

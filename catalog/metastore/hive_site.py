@@ -1,4 +1,4 @@
-"""HiveSite: how Hive's own clients reach the metastore, read from their hive-site.xml.
+"""hive-site.xml: how Hive's own clients reach the metastore, read from that file of theirs.
 
 hive-site.xml ──▶ properties ──▶ MetastoreClient ◀── flags, which come first
 """

@@ -1,4 +1,4 @@
-"""SyncWords: why a table, or the tables of a database, are not followed, in words."""
+"""Sync words: why a table, or the tables of a database, are not followed, in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

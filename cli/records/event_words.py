@@ -1,4 +1,4 @@
-"""EventWords: the facts of catalogd's events, in words: for the command and for the page."""
+"""Event words: the facts of catalogd's events, in words: for the command and for the page."""
 
 from collections.abc import Mapping
 from typing import Any, Final
