@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from ...topics.sizes import size
 from ...topics.topic import FULL, MINIMAL, NONE
 from ..store.eviction import PROTECTED_SHARE
 from ..store.latency import LatencyEstimate
@@ -327,28 +328,24 @@ class Planner:
         if one.stays_full and one.dwells:
             return f"full is judged again after {DWELL_S:.0f} s at one level"
         usage, followed = one.now.usage, MINIMAL in self._offered
-        size = _text_of(max(one.full_bytes - usage.working_bytes * followed, 0))
+        more = size(max(one.full_bytes - usage.working_bytes * followed, 0))
         if not followed:
-            return f"saves {usage.reads * 3600:.0f} pulls an hour with {size}"
-        return f"saves {usage.misses * 3600:.0f} pulls an hour with {size} besides what is in use"
+            return f"saves {usage.reads * 3600:.0f} pulls an hour with {more}"
+        return f"saves {usage.misses * 3600:.0f} pulls an hour with {more} besides what is in use"
 
     def _reason_not_full(self, one: _Candidate, chosen: frozenset[int], now: float) -> str:
-        size = _text_of(one.full_bytes)
+        full = size(one.full_bytes)
         if now < one.pause_until:
             return f"it outgrew its room, full is not tried for {one.pause_until - now:.0f} s"
         if one.topic in chosen:
             return "full comes next"
         if one.stays_full:
-            return f"at full its {size} do not fit the budget any more"
+            return f"at full its {full} do not fit the budget any more"
         if one.dwells:
             return f"full is judged after {DWELL_S:.0f} s at one level"
         if one.full_saves <= 0:
-            return f"full would not save what it costs to bring {size}"
-        return f"full takes {size}, which is better used for others"
-
-
-def _text_of(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MB" if size >= 1 << 20 else f"{size / 1024:.1f} KB"
+            return f"full would not save what it costs to bring {full}"
+        return f"full takes {full}, which is better used for others"
 
 
 def _most_used_first(one: _Candidate) -> tuple[bool, bool, bool, bool, float, int]:

@@ -136,7 +136,7 @@ def topic(number: int, *, behind: int = 0) -> HubTopic:
         version=70 - behind,
         floor=1,
         entries=400 - number,
-        full_bytes=900_000 - number,
+        full_bytes=(900 << 10) - number,
         minimal_bytes=400,
         full_members=50,
         minimal_members=0,
@@ -176,8 +176,8 @@ def subscriber(number: int, **changed: Any) -> SubscriberStatus:
         topics=257,
         lag_versions=0,
         lag_s=0.0,
-        held_bytes=48_000_000,
-        budget_bytes=256_000_000,
+        held_bytes=48 << 20,
+        budget_bytes=256 << 20,
     )
     return well._replace(**changed)
 

@@ -51,8 +51,8 @@ def test_name_that_is_longer_than_a_line_is_whole() -> None:
 
 
 def test_numbers_are_in_words() -> None:
-    assert [size(n) for n in (0, 999, 1000, 48_912, 268_435_456, 10**16)] == [
-        *("0 B", "999 B", "1.0 KB", "48.9 KB", "268.4 MB", "10000.0 TB"),
+    assert [size(n) for n in (0, 1000, 1024, 48_912, 256 << 20, 10**16)] == [
+        *("0 B", "1000 B", "1.0 KB", "47.8 KB", "256.0 MB", "9094.9 TB"),
     ]
     assert [span(s) for s in (0.21, 9.96, 75.0, 300.0, 7200.0, 200_000.0)] == [
         *("0.2 s", "10.0 s", "75 s", "5 min", "2 h", "2 d"),

@@ -9,13 +9,13 @@ from topicast.topics.memory.system_memory import resident_bytes, usable_bytes
 
 
 def test_page_has_the_process_and_its_limit_before_the_parts_that_are_known() -> None:
-    page = memory_page(lambda: iter([MemoryUse("all <topics>", 1_500_000, None)]))["memory"]
+    page = memory_page(lambda: iter([MemoryUse("all <topics>", 3 << 19, None)]))["memory"]
     (grid,) = page.read("", {}).values()
     assert isinstance(grid, Grid)
     (_, resident, limit), (_, most, _), topics, *_ = grid.rows
     assert limit == usable_bytes()
     assert 1_000_000 < resident <= most  # type: ignore[operator]  # a test process takes more
-    assert topics == ("all <topics>", 1_500_000, None)
+    assert topics == ("all <topics>", 3 << 19, None)
     html = grid.html("/memory", {})
     assert ">all &lt;topics&gt;</td>" in html
     assert '<td class="right" data-head="held ">1.5 MB</td>' in html
