@@ -80,7 +80,7 @@ class WarmGroups:
     def clear(self) -> None:
         """Begin with no groups: the topics before are discarded.
 
-        Caller: a hub's ingest for a new start, catalogd's shell for a new epoch.
+        Caller: a hub's ingest and catalogd's shell, each for a new epoch.
         Affects: what is counted as held; the discarded topics must not be used again.
         """
         self._groups.clear()

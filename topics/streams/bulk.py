@@ -122,7 +122,7 @@ class Sender:
     def cancel(self, peer: bytes, stream: int) -> None:
         """End a stream, if it is open.
 
-        Caller: as of ``open``, when the peer cancels or asks again; a turn after the last part.
+        Caller: as of ``open``, if the peer cancels, asks again or stalls; a turn, at the last part.
         Affects: other streams, which get the room.
         """
         self._count -= stream in self._streams.get(peer, ())
@@ -146,7 +146,7 @@ class Sender:
         """Return about ``bytes_max`` bytes of parts; peers take turns, part by part.
 
         A peer's streams take turns, too: with many streams it gets no more than with one stream.
-        Caller: the hub, a publisher or the pull server, at the end of a turn.
+        Caller: the hub, a publisher or the pull server, in each turn of its shell.
         Affects: the credit of the streams; those that have ended make room for others.
         """
         sends: list[SendTo] = []
