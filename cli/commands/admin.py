@@ -168,11 +168,11 @@ def _carry_out(order: str, name: str | None, output: str, *more: str, **where: A
 
 def mode_in_words(facts: Mapping[str, Any]) -> str:
     """Return the mode of catalogd, and what readers may choose, as sentences."""
-    text = f"the mode is {facts['mode']}: readers may follow topics at {facts['offers']}"
+    text = f"the mode is {facts['mode']}: readers may follow a topic at {facts['offers']}"
     if facts["overrides"]:
-        text += f"; of tables otherwise: {facts['overrides']}"
+        text += f"; tables with another mode: {facts['overrides']}"
     if left := facts["topics_to_backfill"]:
-        text += f"; content of {amount(left, 'topic is', 'topics are')} still to be sent"
+        text += f"; the content of {amount(left, 'topic', 'topics')} is still to be sent"
     return text
 
 
@@ -183,5 +183,8 @@ def done_in_words(order: str, name: str, *, tables: int, failed: int) -> str:
     done = "read again and published" if order == "refresh" else "discarded, and read when pulled"
     text = f"{order}{of_name}: {what} {done}"
     if failed:
-        text += f"; {failed} failed, and are tried again: topicast status names them"
+        again = "is tried again: topicast status names it"
+        if failed > 1:
+            again = "are tried again: topicast status names them"
+        text += f"; {failed} failed, and {again}"
     return text

@@ -9,7 +9,7 @@ from ....topics.errors import UsageError
 from ....topics.liveness import LIVE
 from ....topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ....topics.objects.drivers import LIVE as DRIVER_LIVE
-from ....topics.topic import NAMESPACE
+from ....topics.topic import NAMESPACE, offered_names
 from ....topics.wire.messages.answers import DriverStatus
 from ....topics.wire.messages.fields import Cell
 from ...records import fleet
@@ -177,7 +177,7 @@ def _subscribers(status: HubStatus) -> Grid:
 
 
 def _publisher(status: HubStatus) -> Grid:
-    known = facts(status)
+    known = facts(status) | {"offers": offered_names(status.offers)}
     return Grid(
         about="The catalogd that publishes here.",
         columns=("name", "value"),

@@ -80,7 +80,7 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
     printed = topicast("invalidate", "obeyed", where, "--timeout_s=60").stdout
     assert printed == "invalidate of obeyed: 0 tables discarded, and read when pulled\n"
     printed = topicast("mode", where, "--timeout_s=60").stdout
-    assert printed == "the mode is mixed: readers may follow topics at none, minimal, full\n"
+    assert printed == "the mode is mixed: readers may follow a topic at none, minimal, full\n"
 
 
 def test_order_that_was_carried_out_is_a_sentence() -> None:
@@ -88,13 +88,13 @@ def test_order_that_was_carried_out_is_a_sentence() -> None:
         "refresh: 7 tables read again and published"
     )
     assert done_in_words("refresh", "d.t", tables=1, failed=1) == (
-        "refresh of d.t: 1 table read again and published; 1 failed, and are tried again: topicast "
-        "status names them"
+        "refresh of d.t: 1 table read again and published; 1 failed, and is tried again: topicast "
+        "status names it"
     )
     facts = {"mode": "full", "overrides": "tmp.*=minimal", "offers": "full"}
     assert mode_in_words(facts | {"topics_to_backfill": 1}) == (
-        "the mode is full: readers may follow topics at full; of tables otherwise: tmp.*=minimal; "
-        "content of 1 topic is still to be sent"
+        "the mode is full: readers may follow a topic at full; tables with another mode: "
+        "tmp.*=minimal; the content of 1 topic is still to be sent"
     )
     assert switched("dry-run", "etl-*").startswith("drivers of etl-* are dry-run, also those that")
 

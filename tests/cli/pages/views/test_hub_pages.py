@@ -11,6 +11,7 @@ from topicast.statestore.status import HubStatus
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.errors import UsageError
+from topicast.topics.topic import offered_names
 from topicast.topics.wire.messages.answers import (
     DriverStatus,
     HubTopic,
@@ -201,6 +202,7 @@ def test_pages_of_its_catalogd_are_led_to_once_they_are_known() -> None:
     assert peers_of_hub(STATUS) == {}
     assert peers_of_hub(known) == {"catalogd c:26000": "http://c:25020"}
     (grid,) = read("publisher", of=known).values()
+    assert dict(grid.rows)["offers"] == offered_names(known.offers), "levels, not their bits"
     assert '<a href="http://c:25020">http://c:25020</a>' in grid.html("/publisher", {})
 
 
