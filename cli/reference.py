@@ -1,15 +1,21 @@
-"""The pages of docs/reference/, made from the commands and the metrics themselves.
+"""The pages of docs/reference/, made from the commands, settings and metrics.
 
 python -m topicast.cli.reference FOLDER      writes them; a test fails when they are stale
 """
 
+import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
+from ..subscriber.client.subscriber import Subscriber
+from ..subscriber.config import Settings
+from ..subscriber.declared import Declaration, declarations
+from ..subscriber.spark.config import SparkSettings, spark_key
+from ..subscriber.spark.driver.handle import attach
 from .catalogd import catalogd
 from .lazy import subcommands
 from .main import topicast
@@ -25,7 +31,12 @@ WIDTH = 96
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its file name."""
-    return {"commands.md": _commands(), "metrics.md": _metrics(), SCHEMAS: _schemas()}
+    return {
+        "commands.md": _commands(),
+        "metrics.md": _metrics(),
+        "settings.md": _settings(),
+        SCHEMAS: _schemas(),
+    }
 
 
 def write(folder: Path) -> None:
@@ -85,6 +96,41 @@ def _help(command: click.Command, path: str) -> str:
     settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
     with click.Context(command, info_name=path, **settings) as context:
         return f"```text\n{command.get_help(context)}\n```"
+
+
+def _settings() -> str:
+    about = (
+        "An argument comes first, then Spark's configuration, if the driver is attached, then the "
+        "environment, and at last the default. A time is a number of seconds, or one such as "
+        "500ms, 10s, 2m."
+    )
+    subscriber = _settings_table(Settings, Subscriber.__init__)
+    driver = _settings_table(SparkSettings, attach, lambda own: f"`{spark_key(own.argument)}`")
+    parts = ["# Settings", MADE, about, "## Subscriber", subscriber, "## attach", driver]
+    return "\n\n".join(parts) + "\n"
+
+
+def _settings_table(
+    settings: type,
+    function: Callable[..., object],
+    key: Callable[[Declaration], str] | None = None,
+) -> str:
+    """Return a row for each of ``settings``, as the docstring of ``function`` explains it."""
+    explained = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", inspect.getdoc(function) or "", re.M)
+    meanings = {name: re.sub(r"\s+", " ", text).replace("``", "`") for name, text in explained}
+    places = ["argument", *(["Spark"] if key else []), "environment", "default", "meaning"]
+    rows = [places, ["---"] * len(places)]
+    for own in declarations(settings).values():
+        rows.append(
+            [
+                f"`{own.argument}`",
+                *([key(own)] if key else []),
+                f"`{own.variable}`" if own.in_environment else "",
+                "" if own.default in (None, "") else f"`{own.default}`",
+                meanings[own.argument],
+            ]
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _metrics() -> str:

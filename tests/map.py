@@ -24,6 +24,9 @@ from topicast.cli.pages.config import PagesConfig
 from topicast.cli.pages.metrics import SECTIONS as METRICS
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.status import HubCounts
+from topicast.subscriber.config import Settings
+from topicast.subscriber.declared import declarations
+from topicast.subscriber.spark.config import SparkSettings
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = ROOT / "CONTRIBUTING.md"
@@ -51,12 +54,18 @@ def _fields(of: Any) -> tuple[str, ...]:
     return tuple(one.name for one in fields(of))
 
 
+def _arguments(of: type) -> tuple[str, ...]:
+    return tuple(one.argument for one in declarations(of).values())
+
+
 KINDS: Final = (
     Kind("carry one more field of a table to Spark", (("owner", "view_text", "location"),)),
     Kind(
         "one more flag",
         (_fields(CatalogdConfig), _fields(StatestoredConfig), _fields(PagesConfig)),
     ),
+    Kind("one more setting of a subscriber", (_arguments(Settings),)),
+    Kind("one more setting of an attached driver", (_arguments(SparkSettings),)),
     Kind(
         "one more message",
         (

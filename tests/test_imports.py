@@ -91,7 +91,7 @@ ONE_WAY = {
     ),
     "catalog/ingest": ("events", "loads", "writes"),
     "subscriber": (
-        *("config", "arguments", "protocol", "store", "fetch", "replication"),
+        *("declared", "config", "arguments", "protocol", "store", "fetch", "replication"),
         *("placement", "engine", "client", "endpoint", "spark"),
     ),
     "subscriber/spark": (

@@ -40,7 +40,6 @@ from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_hub
 from topicast.subscriber import Subscriber
 from topicast.subscriber.spark.agent.driver import Driver
-from topicast.subscriber.spark.config import AttachArguments
 from topicast.subscriber.spark.jar.bootstrap import bootstrap_of
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
@@ -204,9 +203,9 @@ def session(folder: Path, uri: str) -> Iterator[Any]:
 
 def attached(spark: Any, hub: str) -> Driver:
     """Attach ``spark`` in this process, where its agent would do it in another process."""
-    arguments = AttachArguments(statestores=hub, budget="64MB")
-    driver = Driver(bootstrap_of(spark, arguments, NO_AGENT), pid=os.getpid())
-    driver.begin(spark, arguments)
+    given = {"statestores": hub, "budget": "64MB"}
+    driver = Driver(bootstrap_of(spark, given, NO_AGENT), pid=os.getpid())
+    driver.begin(spark, given)
     return driver
 
 

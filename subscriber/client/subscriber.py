@@ -74,21 +74,23 @@ class Subscriber:
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
+        A setting that is None is taken from the environment, as TOPICAST_BUDGET, else it has the
+        default that docs/reference/settings.md lists.
+
         Args:
-            statestores: Addresses, separated by commas; else TOPICAST_STATESTORES.
+            statestores: Addresses of hubs, separated by commas; the first is preferred.
             budget: Bytes that may be held, as 1000, "256MB" or "5%" of the memory that the
-                container, else the machine, allows; else TOPICAST_BUDGET.
+                container, else the machine, allows.
             timeout_s: How long a call may wait for another process.
             name: Under which operators see it; else host and process id.
-            levels: auto: choose each topic's level by use; full: follow all that fits, from the
-                start; else TOPICAST_LEVELS.
-            max_staleness_s: Fail reads once catalogd was silent for so long; None: never.
+            max_staleness_s: Fail reads once catalogd was silent for so long; else never.
             self_audit_s: Compare a table that is held with catalogd so often, 60 s or more; 0:
-                never; else TOPICAST_SELF_AUDIT.
-            always: Tables to hold whether they are read or not, as "finance.*,sales.orders"; else
-                TOPICAST_ALWAYS.
-            never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
-            metastore: URIs of the metastore that this process writes to; else TOPICAST_METASTORE.
+                never.
+            levels: auto: choose each topic's level by use; full: follow all that fits, from the
+                start.
+            always: Tables to hold whether they are read or not, as "finance.*,sales.orders".
+            never: Tables to pull for each read, never held; counts first.
+            metastore: URIs of the metastore that this process writes to.
             key_file: What it joins with; else TOPICAST_KEY, the content of a key file, else
                 TOPICAST_KEY_FILE, else driver.key of this user's keys.
             credential: The content of a key file that was read already, instead of its path.
@@ -109,7 +111,9 @@ class Subscriber:
         if driver_facts is not None and not callable(driver_facts):
             raise UsageError("driver_facts is not a function")
         settings = settings_of(
-            statestores,
+            environ=os.environ,
+            default_name=f"{socket.gethostname()}:{os.getpid()}",
+            statestores=statestores,
             budget=budget,
             timeout_s=timeout_s,
             name=name,
@@ -121,8 +125,6 @@ class Subscriber:
             metastore=metastore,
             key_file=key_file,
             command=command,
-            environ=os.environ,
-            default_name=f"{socket.gethostname()}:{os.getpid()}",
         )
         core = Core(
             settings,

@@ -181,7 +181,13 @@ class Members:
 
 
 def _core(hub: str, name: str) -> Core:
-    settings = Settings(statestores=(hub,), budget_bytes=BUDGET_BYTES, name=name, automatic=False)
+    settings = Settings(
+        statestores=(hub,),
+        budget_bytes=BUDGET_BYTES,
+        name=name,
+        automatic=False,
+        self_audit_s=0.0,
+    )
     return Core(settings, new_id=lambda: secrets.token_bytes(16))
 
 

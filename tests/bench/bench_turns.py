@@ -186,7 +186,11 @@ def main(bench: Bench) -> None:
     made = partial(build_catalogd, config, name="bench", keys=user_keys(CATALOGD))
     catalogd = bench.enter_context(closing(Turns(made)))
     settings = Settings(
-        statestores=(hub.address,), budget_bytes=BUDGET_BYTES, name="bench", automatic=False
+        statestores=(hub.address,),
+        budget_bytes=BUDGET_BYTES,
+        name="bench",
+        automatic=False,
+        self_audit_s=0.0,
     )
     core = Core(settings, new_id=lambda: secrets.token_bytes(16))
     subscriber = bench.enter_context(closing(Turns(lambda: (Engine(core), ""))))

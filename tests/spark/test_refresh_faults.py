@@ -271,14 +271,13 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
 
 
 OF_ANOTHER: Final = """
-from topicast.subscriber.spark.config import AttachArguments
 from topicast.subscriber.spark.agent.driver import Driver
 from topicast.subscriber.spark.jar.bootstrap import bootstrap_of
 handle.detach()
-arguments = AttachArguments(statestores={hub!r})
-bootstrap = bootstrap_of(spark, arguments, "true")  # an agent that attaches nothing
+given = dict(statestores={hub!r})
+bootstrap = bootstrap_of(spark, given, "true")  # an agent that attaches nothing
 driver = Driver(bootstrap, pid=1, versions=("9.8", "9.9"))
-driver.begin(spark, arguments)
+driver.begin(spark, given)
 """
 
 

@@ -1,15 +1,13 @@
+import inspect
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.config import (
-    BUDGET,
-    TIMEOUT_S,
-    Settings,
-    budget_for,
-    inbox_within,
-    settings_of,
-)
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.config import TIMEOUT_S, Settings, budget_for, inbox_within, settings_of
+from topicast.subscriber.declared import declarations
 from topicast.topics.errors import ConfigError
 from topicast.topics.memory.system_memory import usable_bytes
 from topicast.topics.settings import parse_size
@@ -38,7 +36,7 @@ def test_inbox_has_a_share_of_the_budget(budget: str, inbox_bytes: int) -> None:
 def test_arguments_stand_and_the_rest_has_defaults() -> None:
     settings = _settings()
     assert settings.statestores == (HUB,)
-    assert settings.budget_bytes == parse_size(BUDGET)
+    assert settings.budget_bytes == parse_size("256MB")
     assert (settings.timeout_s, settings.name) == (TIMEOUT_S, "host:1")
     assert settings.max_staleness_s is None
     assert settings.automatic
@@ -62,8 +60,8 @@ def test_budget_is_written_as_people_write_sizes(text: str | int, size: int) -> 
     assert _settings(budget=text).budget_bytes == size
 
 
-def test_budget_may_be_a_share_of_the_memory() -> None:
-    assert _settings(budget="5%", memory_bytes=1000).budget_bytes == 50
+def test_budget_may_be_a_share_of_what_this_process_may_use() -> None:
+    assert _settings(budget="5%").budget_bytes == usable_bytes() * 5 // 100
     with pytest.raises(ConfigError, match="budget"):
         _settings(budget="101%")
 
@@ -95,12 +93,15 @@ def test_environment_gives_what_no_argument_does() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"statestores": None}, "statestores"),
+        ({"statestores": None}, "^statestores or TOPICAST_STATESTORES=''"),
         ({"statestores": "nonsense"}, "statestores"),
         ({"budget": 0}, "budget"),
         ({"budget": "a lot"}, "budget"),
         ({"levels": "half"}, "levels"),
-        ({"environ": {"TOPICAST_LEVELS": "all"}}, "levels"),
+        ({"environ": {"TOPICAST_LEVELS": "all"}}, "TOPICAST_LEVELS"),
+        ({"environ": {"TOPICAST_BUDGET": "a lot"}}, "TOPICAST_BUDGET"),
+        ({"environ": {"TOPICAST_NAME": "a\nb"}}, "TOPICAST_NAME"),
+        ({"environ": {"TOPICAST_METASTORE": "m" * 5000}}, "TOPICAST_METASTORE"),
         *(({"always": text}, "always") for text in ("finance", "a.b,", ".b", "a.", "a.b\n.c")),
         ({"never": ",".join(f"a.b{number}" for number in range(101))}, "never.*at most 100"),
         ({"never": "a.b,.c"}, "never.*'.c'"),
@@ -111,6 +112,7 @@ def test_environment_gives_what_no_argument_does() -> None:
         ({"max_staleness_s": -1.0}, "max_staleness_s"),
         ({"max_staleness_s": float("nan")}, "max_staleness_s"),
         ({"environ": {"TOPICAST_MAX_STALENESS": "soon"}}, "TOPICAST_MAX_STALENESS"),
+        ({"environ": {"TOPICAST_MAX_STALENESS": "0s"}}, "TOPICAST_MAX_STALENESS='0s'"),
         ({"self_audit_s": 59.0}, "self_audit_s"),
         ({"self_audit_s": -1.0}, "self_audit_s"),
         ({"environ": {"TOPICAST_SELF_AUDIT": "often"}}, "TOPICAST_SELF_AUDIT"),
@@ -129,6 +131,10 @@ def test_budget_for_bytes_is_the_least_that_leaves_them_beside_the_inbox(held: i
     assert less - inbox_within(less) < held or inbox_within(held) == 0
 
 
-def test_budget_of_this_process_is_a_share_of_what_it_may_use() -> None:
-    made = settings_of("tcp://h:1", budget="5%", environ={}, default_name="d")
-    assert made.budget_bytes == usable_bytes() * 5 // 100
+def test_arguments_are_those_that_are_declared_and_the_docstring_explains_each() -> None:
+    declared = {one.argument for one in declarations(Settings).values()}
+    parts = {"credential", "outbox", "driver_facts"}  # objects, which stand nowhere else
+    arguments = list(inspect.signature(Subscriber).parameters)
+    assert set(arguments) == declared | parts
+    about = (Subscriber.__init__.__doc__ or "").partition("Raises:")[0]
+    assert re.findall(r"^            (\w+): ", about, re.MULTILINE) == arguments

@@ -10,23 +10,21 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ....topics.errors import NotReady
 from ....topics.objects.drivers import UNSUPPORTED
 from ...client.subscriber import Subscriber
-from ...config import bytes_of_budget
 from ...engine.introspection import Facts
 from ...engine.write_outbox import WriteOutbox
 from ..config import (
     PLANNING_SHARE,
-    AttachArguments,
     SparkSettings,
     bytes_of_share,
     conf_of,
-    control_of,
+    read_control,
     settings_of,
 )
 from ..guard import Guard
@@ -130,7 +128,7 @@ class Driver:
         Raises:
             ConfigError: it is not among them.
         """
-        self._control.application = control_of(control)
+        self._control.application = read_control(control, "control")
         if self._parts is not None:
             self._parts.worker.wake()
 
@@ -173,19 +171,19 @@ class Driver:
                 self._parts.reporter.stop()
                 self._parts.worker.stop()
 
-    def begin(self, session: Session, arguments: AttachArguments) -> None:
+    def begin(self, session: Session, given: Mapping[str, object]) -> None:
         """Start, or note why that is not possible."""
         with self._guard("attach"):
             try:
-                self._start(session, arguments)
+                self._start(session, given)
             except Exception as error:
                 self._reason = reason_of(error)
                 raise
 
-    def _start(self, session: Session, arguments: AttachArguments) -> None:
+    def _start(self, session: Session, given: Mapping[str, object]) -> None:
         check_release(self._bootstrap)
         catalyst, conf = Catalyst.probe(session), conf_of(session)
-        settings = settings_of(arguments, conf=conf, environ=os.environ)
+        settings = settings_of(given, conf=conf, environ=os.environ)
         self._primitives, self._spark = catalyst.primitives, str(session._sc.version)
         if not self._spark.startswith(self._versions):
             self._reason = f"tried with Spark {', '.join(self._versions)} only"
@@ -258,7 +256,7 @@ class Driver:
         return Planning(
             lambda: Router.of(jvm, registry),
             settings=PlanningSettings(
-                bytes_max=bytes_of_share(bytes_of_budget(settings.budget), PLANNING_SHARE),
+                bytes_max=bytes_of_share(settings.budget_bytes, PLANNING_SHARE),
                 max_staleness_s=settings.max_staleness_s,
                 validate=settings.validate,
                 endpoint=settings.endpoint,
@@ -326,9 +324,8 @@ def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
     )
 
 
-def _share_of_subscriber(settings: SparkSettings) -> str | int:
+def _share_of_subscriber(settings: SparkSettings) -> int:
     """Return the budget of the subscriber: all of it, or what objects in the JVM leave."""
-    if not settings.planning:
-        return settings.budget
-    budget_bytes = bytes_of_budget(settings.budget)
-    return max(budget_bytes - bytes_of_share(budget_bytes, PLANNING_SHARE), 1)
+    budget_bytes = settings.budget_bytes
+    planning_bytes = bytes_of_share(budget_bytes, PLANNING_SHARE) if settings.planning else 0
+    return max(budget_bytes - planning_bytes, 1)

@@ -16,12 +16,11 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any, Final
 
 from ....topics.errors import NotReady, SourceError, UsageError
-from ..config import AttachArguments
 from ..guard import first_line
 from ..jar.spark_home import add_py4j
 from ..java import keep_in
@@ -165,12 +164,12 @@ class _Agent:
             if java is None:
                 return
             self._session = JvmSession(java, context, self._gateway)
-            arguments = AttachArguments(**self._given.get("arguments", {}))
+            given = self._given.get("arguments", {})
             # The handle has asked before this agent was up, and was not answered within 1 s.
             control = str(self._bootstrap.control())
             if control:
-                arguments = replace(arguments, control=control)
-            self._driver.begin(self._session, arguments)
+                given = {**given, "control": control}
+            self._driver.begin(self._session, given)
         except Exception as error:  # noqa: BLE001 - the driver is plain Spark
             if not _has_ended(LAST_S):
                 log.error("the driver is not attached: %s", first_line(error))

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ from ....topics.backports import Self
 from ....topics.errors import NotReady, SourceError, UsageError
 from ....topics.keys.folder import KEY
 from ....topics.objects.drivers import CONNECTING, DETACHED, PLAIN, UNSUPPORTED
+from ....topics.objects.rules import ON
 from ...arguments import scope as checked_scope
 from ...arguments import timeout_s as checked_timeout_s
-from ..config import AttachArguments, SparkSettings, conf_of, control_of, settings_of
+from ..config import SparkSettings, conf_of, read_control, settings_of
 from ..guard import Guard, first_line
 from ..jar.bootstrap import AGENT, AGENT_SETTING, bootstrap_of
 from ..sessions import existing, has_jvm, reason_of
@@ -45,7 +46,7 @@ class _Attached:
     """A driver that could be attached; ``bootstrap``: what serves the context of now."""
 
     settings: SparkSettings
-    arguments: AttachArguments
+    given: Mapping[str, object]  # the arguments of attach
     command: str | None
     bootstrap: Any
     unhook: Callable[[], None]  # nothing of PySpark is wrapped any more
@@ -97,13 +98,13 @@ class Handle:
         Raises:
             ConfigError: it is not among them.
         """
-        control = control_of(control)
+        control = read_control(control, "control")
         attached = self._attached
         if attached is None or self._is_detached or self._pid != os.getpid():
             return
         with self._guard("switch the driver"):
             attached.settings = replace(attached.settings, control=control)
-            attached.arguments = replace(attached.arguments, control=control)
+            attached.given = {**attached.given, "control": control}
             attached.bootstrap.control(control)
             self._ask(attached.bootstrap, {"do": "control", "control": control}, CONTROL_S)
 
@@ -154,11 +155,11 @@ class Handle:
                 self._last = AttachStatus(**answer) if answer is not None else self._last
             attached.bootstrap.stop()
 
-    def begin(self, session: Any, arguments: AttachArguments) -> None:
+    def begin(self, session: Any, given: Mapping[str, object]) -> None:
         """Have the agent started, or note why that is not possible."""
         with self._guard("attach"):
             try:
-                self._start(session, arguments)
+                self._start(session, given)
             except Exception as error:
                 self._reason = reason_of(error)
                 raise
@@ -173,7 +174,7 @@ class Handle:
                 return
             with self._lock:
                 if attached.bootstrap.isStopped():  # it is of another context
-                    attached.bootstrap = bootstrap_of(session, attached.arguments, attached.command)
+                    attached.bootstrap = bootstrap_of(session, attached.given, attached.command)
             attached.bootstrap.add(session._jsparkSession)
 
     def settle(self) -> None:
@@ -192,16 +193,16 @@ class Handle:
                 attached.bootstrap.report(what, session._jsparkSession, name)
                 attached.bootstrap.settle(REPORTED_MS)
 
-    def _start(self, session: Any, arguments: AttachArguments) -> None:
+    def _start(self, session: Any, given: Mapping[str, object]) -> None:
         has_jvm(session)
         conf = conf_of(session)
-        settings = settings_of(arguments, conf=conf, environ=os.environ)
+        settings = settings_of(given, conf=conf, environ=os.environ)
         command = conf(AGENT_SETTING) or os.environ.get(AGENT)
         attached = _Attached(
             settings=settings,
-            arguments=arguments,
+            given=given,
             command=command,
-            bootstrap=bootstrap_of(session, arguments, command),
+            bootstrap=bootstrap_of(session, given, command),
             unhook=lambda: None,
         )
         self._attached, kind = attached, type(session)
@@ -255,7 +256,7 @@ class Handle:
         """Return what is known without the agent."""
         settings = self._attached.settings if self._attached is not None else None
         last = self._last or AttachStatus.unknown(
-            control=settings.control if settings is not None else control_of("on"),
+            control=settings.control if settings is not None else ON,
             statestores=settings.statestores if settings is not None else "",
         )
         return replace(
@@ -298,7 +299,8 @@ def attach(
         refresh_existing: Let DataFrames that exist see what others append, too.
         refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
         metastore: What this driver writes to, as catalogd names it; else hive.metastore.uris.
-        key_file: What this driver joins with; else driver.key of this user's keys.
+        key_file: What this driver joins with; else TOPICAST_KEY, the content of a key file, else
+            TOPICAST_KEY_FILE, else driver.key of this user's keys.
         planning: on: plans are made from memory as far as it is current; off: by the metastore.
         max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
             is asked again.
@@ -309,23 +311,23 @@ def attach(
 
     Cost: 0.1 s, and seconds of a processor in the first driver of a user, which compiles our Java.
     """
-    arguments = AttachArguments(
-        statestores=statestores,
-        budget=budget,
-        control=control,
-        refresh_existing=refresh_existing,
-        refresh_cached=refresh_cached,
-        metastore=metastore,
-        key_file=key_file,
-        planning=planning,
-        max_staleness=max_staleness,
-        validate=validate,
-        endpoint=endpoint,
-    )
+    given = {
+        "statestores": statestores,
+        "budget": budget,
+        "control": control,
+        "refresh_existing": refresh_existing,
+        "refresh_cached": refresh_cached,
+        "metastore": metastore,
+        "key_file": key_file,
+        "planning": planning,
+        "max_staleness": max_staleness,
+        "validate": validate,
+        "endpoint": endpoint,
+    }
 
     def make() -> Handle:
         handle = Handle()
-        handle.begin(spark, arguments)
+        handle.begin(spark, given)
         return handle
 
     handle = once(make)

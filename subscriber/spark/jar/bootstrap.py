@@ -12,12 +12,10 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from .... import __version__
-from ..config import AttachArguments
 from ..java import java_singleton, java_source, java_unit, keep_in
 from ..sessions import Unsupported
 
@@ -41,12 +39,12 @@ def bootstrap_source() -> str:
     )
 
 
-def bootstrap_of(session: Any, arguments: AttachArguments, command: str | None) -> Any:
+def bootstrap_of(session: Any, given: Mapping[str, object], command: str | None) -> Any:
     """Return what serves the context of ``session`` from now on, or has served it before.
 
     Args:
         session: Of PySpark.
-        arguments: Of attach; they count if it is not served yet.
+        given: Arguments of attach; they count if it is not served yet.
         command: What starts an agent; None: this Python.
 
     Raises:
@@ -57,7 +55,7 @@ def bootstrap_of(session: Any, arguments: AttachArguments, command: str | None) 
     for word in shlex.split(command) if command else OWN:
         words.add(word)
     path = "" if command else os.environ.get("PYTHONPATH", "")
-    settings = settings_text(arguments, os.environ)
+    settings = settings_text(given, os.environ)
     any_ = _any(session)
     check_release(any_)
     found = any_.attach(session._sc._jsc.sc(), words, path, settings)
@@ -86,10 +84,10 @@ def has_jar(jvm: Any) -> bool:
     return loader.getResource(f"{NAME}.class") is not None
 
 
-def settings_text(arguments: AttachArguments, environ: Mapping[str, str]) -> str:
+def settings_text(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
     """Return what an agent gets of this Python, as JSON."""
     settings = {
-        "arguments": {key: value for key, value in asdict(arguments).items() if value is not None},
+        "arguments": {key: value for key, value in given.items() if value is not None},
         "environment": {key: environ[key] for key in environ if key.startswith(OURS)},
         "folder": str(Path.cwd()),
         "pid": os.getpid(),

@@ -33,7 +33,7 @@ def fail() -> Started[None]:
 def opened(running: Served, **given: object) -> Iterator[tuple[Subscriber, EngineLoop]]:
     """Open a subscriber, and return the loop that runs it, which a test lets fail."""
     settings = settings_of(
-        running.address,
+        statestores=running.address,
         timeout_s=TIMEOUT_S,
         environ={},
         default_name="test",

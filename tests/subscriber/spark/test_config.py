@@ -2,42 +2,38 @@
 
 import inspect
 import re
-from dataclasses import fields, replace
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from topicast.subscriber.declared import declarations
 from topicast.subscriber.spark.config import (
     PLANNING_SHARE,
-    AttachArguments,
     SparkSettings,
     bytes_of_share,
-    setting_of,
     settings_of,
-    spark_key,
-    variable,
 )
 from topicast.subscriber.spark.driver.handle import attach
 from topicast.topics.errors import ConfigError
+from topicast.topics.memory.system_memory import usable_bytes
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
-GUIDE: Final = Path(__file__).parents[3] / "docs" / "spark.md"
+ARGUMENTS: Final = [one.argument for one in declarations(SparkSettings).values()]
 HUB = "tcp://127.0.0.1:24000"
 
 
 def read(
-    arguments: AttachArguments = AttachArguments(),  # noqa: B008 - it is frozen
+    given: dict[str, object] | None = None,
     conf: dict[str, str] | None = None,
     environ: dict[str, str] | None = None,
 ) -> SparkSettings:
-    return settings_of(arguments, conf=(conf or {}).get, environ=environ or {})
+    return settings_of(given or {}, conf=(conf or {}).get, environ=environ or {})
 
 
 def test_defaults_are_on_and_leave_the_users_data_alone() -> None:
     assert read(environ={"TOPICAST_STATESTORES": HUB}) == SparkSettings(
         statestores=HUB,
-        budget="64MB",
+        budget_bytes=64 << 20,
         control=ON,
         refresh_existing=False,
         refresh_cached=False,
@@ -48,10 +44,10 @@ def test_defaults_are_on_and_leave_the_users_data_alone() -> None:
 def test_arguments_come_before_spark_and_spark_before_the_environment() -> None:
     conf = {"spark.topicast.control": DRY_RUN, "spark.topicast.statestores": HUB}
     environ = {"TOPICAST_CONTROL": OFF, "TOPICAST_STATESTORES": "tcp://elsewhere:1"}
-    assert read(AttachArguments(control=ON), conf, environ).control == ON
-    assert read(AttachArguments(), conf, environ).control == DRY_RUN
-    assert read(AttachArguments(), conf, environ).statestores == HUB
-    assert read(AttachArguments(statestores=HUB), {}, environ).control == OFF
+    assert read({"control": ON}, conf, environ).control == ON
+    assert read({}, conf, environ).control == DRY_RUN
+    assert read({}, conf, environ).statestores == HUB
+    assert read({"statestores": HUB}, {}, environ).control == OFF
 
 
 @pytest.mark.parametrize(
@@ -64,7 +60,7 @@ def test_names_come_before_plans_in_a_small_budget(budget_bytes: int, for_plans:
 def test_everything_can_be_said_in_every_place() -> None:
     said = SparkSettings(
         statestores=HUB,
-        budget="5%",
+        budget_bytes=usable_bytes() * 5 // 100,
         control=OFF,
         refresh_existing=True,
         refresh_cached=True,
@@ -92,17 +88,17 @@ def test_everything_can_be_said_in_every_place() -> None:
         "TOPICAST_MAX_STALENESS": "1.5s",
         "TOPICAST_VALIDATE": "hms",
     }
-    arguments = AttachArguments(
-        statestores=HUB,
-        budget="5%",
-        control=OFF,
-        refresh_existing=True,
-        refresh_cached=True,
-        planning="off",
-        max_staleness="1.5s",
-        validate="hms",
-    )
-    assert read(conf=conf) == read(environ=environ) == read(arguments) == said
+    given = {
+        "statestores": HUB,
+        "budget": "5%",
+        "control": OFF,
+        "refresh_existing": True,
+        "refresh_cached": True,
+        "planning": "off",
+        "max_staleness": "1.5s",
+        "validate": "hms",
+    }
+    assert read(conf=conf) == read(environ=environ) == read(given) == said
 
 
 @pytest.mark.parametrize(
@@ -126,33 +122,29 @@ def test_value_that_is_not_allowed_is_refused_by_its_name(key: str, text: str) -
 
 
 @pytest.mark.parametrize("nonsense", [b"\0", -1, 10**400, float("nan"), [], {"a": 1}, object()])
-@pytest.mark.parametrize("name", [one.name for one in fields(AttachArguments)])
+@pytest.mark.parametrize("name", ARGUMENTS)
 def test_argument_of_another_type_is_refused(name: str, nonsense: object) -> None:
     with pytest.raises(ConfigError, match=name):
-        read(replace(AttachArguments(statestores=HUB), **{name: nonsense}))
+        read({"statestores": HUB, name: nonsense})
 
 
 @pytest.mark.parametrize("name", ["refresh_existing", "refresh_cached"])
-def test_text_is_no_boolean_as_an_argument(name: str) -> None:
-    """It would be true, whatever it says."""
-    with pytest.raises(ConfigError, match=f"{name}='false' is not valid: True or False"):
-        read(replace(AttachArguments(statestores=HUB), **{name: "false"}))
+def test_text_is_a_boolean_as_an_argument_too(name: str) -> None:
+    """It would be true, whatever it says, if it was not read."""
+    for text, value in (("false", False), ("true", True)):
+        assert getattr(read({"statestores": HUB, name: text}), name) is value
+    with pytest.raises(ConfigError, match=f"{name}='perhaps' is not valid: true or false"):
+        read({"statestores": HUB, name: "perhaps"})
+
+
+def test_error_names_every_place_of_a_setting_that_is_missing() -> None:
+    places = "statestores or spark.topicast.statestores or TOPICAST_STATESTORES"
+    with pytest.raises(ConfigError, match=f"^{places}='' is not valid: at least one address"):
+        read()
 
 
 def test_attach_has_the_arguments_that_are_declared_and_its_docstring_explains_each() -> None:
-    declared = [one.name for one in fields(AttachArguments)]
     _, *arguments = inspect.signature(attach).parameters
-    assert arguments == declared
+    assert arguments == ARGUMENTS
     explained = re.findall(r"^        (\w+): ", attach.__doc__ or "", re.MULTILINE)
-    assert explained == ["spark", *declared]
-
-
-def test_guide_lists_each_setting_with_its_places_and_its_default() -> None:
-    row = r"^\| `(\w+)` \| `(spark[^`]*)` \| (.*?) \| (.*?) \|$"
-    rows = re.findall(row, GUIDE.read_text(), re.MULTILINE)
-    assert [row[0] for row in rows] == [one.name for one in fields(AttachArguments)]
-    for name, key, variables, default in rows:
-        declared = setting_of(name).default
-        assert key == spark_key(name)
-        assert f"`{variable(name)}`" in variables
-        assert not declared or default.startswith(f"`{declared}`")
+    assert explained == ["spark", *ARGUMENTS]
