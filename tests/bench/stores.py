@@ -97,9 +97,7 @@ def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[Write]:
     for number in range(tables):
         db, name = table_of(number, tables)
         topic = table_topic(db, name, NUM_TOPICS_DEFAULT)
-        own = f"file:/w/{db}/{name}".encode()  # where its struct says that it lies
-        based = tuple(one.replace(_string(LOCATION.encode()), _string(own)) for one in templates)
-        content = (blocks, based) if number < partitioned else ((), ())
+        content = (blocks, templates) if number < partitioned else ((), ())
         first, *rows = table_rows(db, name, *content, incarnation=number % databases + 1)
         yield topic, [first]
         for begin in range(0, len(rows), PIECE_BLOCKS):
@@ -114,12 +112,17 @@ def _string(raw: bytes) -> bytes:
 def table_rows(
     db: str, name: str, blocks: Blocks, templates: tuple[bytes, ...], *, incarnation: int
 ) -> Rows:
-    """Return the row of a table, and those of its blocks; without any it has no partition keys."""
+    """Return the row of a table, and those of its blocks; without any it has no partition keys.
+
+    The ``templates`` of its partitions become those of its own folder: tables that share a folder
+    change together.
+    """
+    own = _string(f"file:/w/{db}/{name}".encode())  # where its struct says that it lies
     value = TableValue(
         incarnation=incarnation,
         partitions=COMPLETE if blocks else ABSENT,
         thrift=table_struct(db, name, columns=COLUMNS, keys=KEYS if blocks else ()),
-        templates=templates,
+        templates=tuple(one.replace(_string(LOCATION.encode()), own) for one in templates),
     )
     rows = [(table_key(db, name), encode_table_value(value))]
     return rows + [(block_key(db, name, lower), block) for lower, block in blocks]

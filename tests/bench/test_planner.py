@@ -3,7 +3,7 @@
 import pytest
 
 from topicast.tests.bench.bench_planner import bound, hull, waits_s
-from topicast.tests.bench.lake import Lake
+from topicast.tests.bench.lake import Driver, Lake
 from topicast.topics.topic import NAMESPACE
 
 
@@ -31,3 +31,15 @@ def test_change_is_prefetched() -> None:
     calm = bound(lake, [first, second], budget_bytes=room)
     assert bound(lake, [first, change, second], budget_bytes=room) == calm
     assert calm[0] >= waits_s(lake.sizes)[1]
+
+
+def test_change_of_a_table_changes_no_other_table() -> None:
+    lake = Lake(20, partitions=1000, seed=1)
+    driver = Driver(lake, budget_bytes=1 << 20, automatic=True)
+    driver.start()
+    first, *others = [number for number, count in enumerate(lake.counts) if count]
+    for number in others:
+        driver.change(number)
+    before = [lake.version(number) for number in others]
+    driver.change(first)
+    assert [lake.version(number) for number in others] == before
