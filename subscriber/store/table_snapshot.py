@@ -190,8 +190,10 @@ class TableSnapshot:
             return 0
         own, head = self._head
         table = head.table
-        both = {table.columns, table.metastore_columns}  # Spark may have its own
-        columns_bytes = HEAD_BYTES + COLUMN_BYTES * sum(map(len, both))
+        columns = len(table.columns)
+        if table.metastore_columns is not table.columns:  # Spark has its own
+            columns += len(table.metastore_columns)
+        columns_bytes = HEAD_BYTES + COLUMN_BYTES * columns
         return max(columns_bytes, 2 * document_bytes(value_of(own)))  # the struct, and its texts
 
     def entries(self) -> Iterator[Entry]:
