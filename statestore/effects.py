@@ -1,11 +1,64 @@
-"""The effects of a hub: what its core has its shell do."""
+"""The facts that a hub's core takes in, and the effects that it has its shell do."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from ..topics.keys.clients import Clients
+from ..topics.errors import WireError
+from ..topics.keys.clients import Client, Clients
+from ..topics.policy import Policy
 from ..topics.streams.bulk import SendTo
 from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
+from ..topics.wire.messages.fields import Message
+from ..topics.wire.messages.questions import ReaderQuestion
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """``peer``, a connection to the ROUTER with the key of ``client``, sent ``message``.
+
+    Not used for catalogd's deltas: see ``Hub.put``.
+    """
+
+    peer: bytes
+    message: Message
+    client: Client
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A reader subscribed to a prefix (``b"\\x01"`` comes before it), or unsubscribed.
+
+    ``policy``: what the key of a reader that subscribes may see; None: everything.
+    """
+
+    frame: bytes
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """``peer`` sent bytes that are not a message."""
+
+    peer: bytes
+    error: WireError
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """A turn ends, at ``wall_us`` since 1970: what was collected in it is sent."""
+
+    wall_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A page of this process has a question to a reader; ``Answered`` has its number."""
+
+    question: ReaderQuestion[Any]
+
+
+Fact = MessageReceived | Subscription | Undecodable | Ask | TurnEnd
 
 
 @dataclass(frozen=True, slots=True)

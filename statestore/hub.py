@@ -54,8 +54,17 @@ from .admission import Admission
 from .content.ingest import Ingest, ToPublisher
 from .content.policies import Policies
 from .content.validation import client_fault, hello_fault, role_fault
-from .effects import Broadcast, Effect, Effects
-from .facts import Ask, Fact, MessageReceived, Subscription, TurnEnd, Undecodable
+from .effects import (
+    Ask,
+    Broadcast,
+    Effect,
+    Effects,
+    Fact,
+    MessageReceived,
+    Subscription,
+    TurnEnd,
+    Undecodable,
+)
 from .heartbeats import Heartbeats, HeartbeatTimer
 from .introspection import Introspection
 from .members.applied import AppliedTimes

@@ -32,8 +32,19 @@ from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.questions import ReaderQuestion
 from .config import StatestoredConfig
-from .effects import Admit, Answered, Broadcast, Effect, Effects
-from .facts import Ask, Fact, MessageReceived, Subscription, TurnEnd, Undecodable
+from .effects import (
+    Admit,
+    Answered,
+    Ask,
+    Broadcast,
+    Effect,
+    Effects,
+    Fact,
+    MessageReceived,
+    Subscription,
+    TurnEnd,
+    Undecodable,
+)
 from .hub import Hub
 from .status import HubStatus, verdict
 

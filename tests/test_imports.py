@@ -69,7 +69,7 @@ ONE_WAY = {
     "topics/objects/encoding": ("thrift", "edits", "templates", "values"),
     "topics/streams": ("bulk", "follower", "replica_set"),
     "statestore": (
-        *("effects", "facts", "members", "content", "reader_requests", "status", "introspection"),
+        *("effects", "members", "content", "reader_requests", "status", "introspection"),
         *("subscriptions", "heartbeats", "replies", "admission", "publishers", "hub", "config"),
         "statestored",
     ),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Final
 
-from topicast.statestore.facts import Subscription
+from topicast.statestore.effects import Subscription
 from topicast.tests.bench.processes import Process
 from topicast.tests.bench.report import beside, reference, say
 from topicast.tests.keys import PAIR, client

@@ -5,8 +5,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from topicast.statestore.effects import Admit, Broadcast
-from topicast.statestore.facts import Fact, MessageReceived, Subscription, TurnEnd
+from topicast.statestore.effects import (
+    Admit,
+    Broadcast,
+    Fact,
+    MessageReceived,
+    Subscription,
+    TurnEnd,
+)
 from topicast.statestore.hub import Hub
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client, ClientRole, Clients

@@ -5,8 +5,15 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from topicast.statestore.effects import Admit, Answered, Broadcast
-from topicast.statestore.facts import Fact, MessageReceived, Subscription, TurnEnd
+from topicast.statestore.effects import (
+    Admit,
+    Answered,
+    Broadcast,
+    Fact,
+    MessageReceived,
+    Subscription,
+    TurnEnd,
+)
 from topicast.statestore.hub import Hub
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.statestore.facts import Subscription
+from topicast.statestore.effects import Subscription
 from topicast.statestore.heartbeats import SOON_S, HeartbeatTimer
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.topic import FULL

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.facts import MessageReceived, Undecodable
+from topicast.statestore.effects import MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
 from topicast.statestore.members.membership import KEPT_S
 from topicast.statestore.publishers import RIVAL_S

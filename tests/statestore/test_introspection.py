@@ -2,8 +2,7 @@
 
 import pytest
 
-from topicast.statestore.effects import Answered
-from topicast.statestore.facts import Ask, MessageReceived
+from topicast.statestore.effects import Answered, Ask, MessageReceived
 from topicast.statestore.introspection import ASKED_MAX, WAITING_MAX
 from topicast.tests.keys import client_for
 from topicast.tests.statestore.hub_driver import (

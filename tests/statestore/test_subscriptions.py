@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.statestore.facts import Subscription
+from topicast.statestore.effects import Subscription
 from topicast.statestore.status import HubCounts
 from topicast.statestore.subscriptions import DataSubscriptions
 from topicast.tests.statestore.hub_driver import seeded

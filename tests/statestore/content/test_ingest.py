@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topicast.statestore.content.ingest import BELIEVED_S, QUIET_S
-from topicast.statestore.facts import Subscription
+from topicast.statestore.effects import Subscription
 from topicast.tests.statestore.hub_driver import (
     BULK,
     CONTROL,

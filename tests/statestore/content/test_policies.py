@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.facts import Subscription
+from topicast.statestore.effects import Subscription
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
