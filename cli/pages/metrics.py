@@ -58,7 +58,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             "drivers_live": (GAUGE, "Attached drivers that follow changes"),
             "drivers_connecting": (
                 GAUGE,
-                "Attached drivers that have lost this hub, and come back",
+                "Drivers that attach, or have lost this hub and come back",
             ),
             "drivers_plain": (GAUGE, "Attached drivers that cannot follow changes"),
             "drivers_gone": (GAUGE, "Drivers that have ended within the last hour"),
@@ -100,7 +100,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 "Those of them that were not as catalogd had them at the same version",
             ),
             "members_lost": (COUNTER, "Members that sent nothing for too long"),
-            "hellos": (COUNTER, "Connections whose Hello was answered"),
+            "hellos": (
+                COUNTER,
+                "Hellos that were answered, also those by which catalogd probes this hub",
+            ),
             "catch_ups": (COUNTER, "Catch-ups that subscribers requested"),
             "barriers": (COUNTER, "Barriers that were sent"),
         },

@@ -69,7 +69,7 @@ th { color: var(--faint) }
 .prose { min-width: 16rem }
 .right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 .brief th { width: 11rem } .brief td { overflow-wrap: anywhere }
-.facts th { font-family: ui-monospace, monospace; width: 15rem; overflow-wrap: anywhere }
+.facts th { font-family: ui-monospace, monospace; width: 18rem; overflow-wrap: anywhere }
 summary { cursor: pointer; margin: 1.5rem 0 .3rem; color: var(--link) }
 td.number { width: 14rem; overflow-wrap: anywhere } .meaning { color: var(--faint) }
 footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
