@@ -1,7 +1,7 @@
 """Config: the operator's settings of catalogd, checked before anything starts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +10,12 @@ from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.memory.system_memory import limit_of
 from ..topics.settings import (
+    PORT_MAX,
+    STATESTORES_DEFAULT,
     Address,
     advertised_address,
+    check_bounds,
+    flag,
     listen_address,
     parse_addresses,
     port_of,
@@ -46,58 +50,116 @@ class CatalogdConfig(MetastoreFlags):
         ConfigError: a value is not allowed; names it, and the allowed values.
     """
 
-    statestores: str = "tcp://127.0.0.1:24000"
-    catalog_service_host: str = "127.0.0.1"
-    catalog_service_port: int = PORT_DEFAULT
-    advertise_address: str | None = None
-    state_dir: Path = field(default_factory=Path)
-    num_topics: int = NUM_TOPICS_DEFAULT
-    catalog_topic_mode: str | None = None
-    catalog_topic_mode_overrides: str | None = None
-    hms_event_polling_interval_s: float = POLLING_INTERVAL_S_DEFAULT
-    reconcile_calls_per_s: float = CALLS_PER_S_DEFAULT
-    load_catalog_in_background: bool = True
-    num_metadata_loading_threads: int = READS_MAX_DEFAULT
-    blacklisted_dbs: str = "sys,information_schema"
-    disable_hms_sync_by_default: bool = False
-    change_history_mb: int = HISTORY_MB_DEFAULT
-    change_history_hours: float = HISTORY_HOURS_DEFAULT
-    keys_dir: str | None = None
-    mem_limit: str | None = None
-    invalidate_tables_timeout_s: float = 0.0
-    invalidate_tables_on_memory_pressure: bool = False
-    invalidate_tables_memory_pressure: float = PRESSURE_DEFAULT
+    statestores: str = flag(
+        "Every statestored to publish to, separated by commas: tcp://host:port,…",
+        default=STATESTORES_DEFAULT,
+    )
+    catalog_service_host: str = flag(
+        "Address to serve pulls and syncs on: a host name, a number, 0.0.0.0 or ::.",
+        default="127.0.0.1",
+    )
+    catalog_service_port: int = flag(
+        "Port to serve pulls and syncs on. 0 takes any free one.",
+        default=PORT_DEFAULT,
+        bounds=(0, PORT_MAX),
+    )
+    advertise_address: str | None = flag(
+        "Where peers reach it, host or host:port, if not there.",
+        default=None,
+        shown="where it listens",
+    )
+    state_dir: Path = flag(
+        "Folder of the store, from which a restart continues.",
+        default=Path(),
+        shown="~/.local/state/topicast/catalogd",
+    )
+    num_topics: int = flag(
+        "Table topics, a power of two; fixed for the life of the store.", default=NUM_TOPICS_DEFAULT
+    )
+    catalog_topic_mode: str | None = flag(
+        "What readers may join: full, minimal, or mixed, which is both.",
+        default=None,
+        shown="the stored one, at first mixed",
+    )
+    catalog_topic_mode_overrides: str | None = flag(
+        "Tables with another mode: PATTERN=full or PATTERN=minimal, …",
+        default=None,
+        shown="the stored ones, at first none",
+    )
+    hms_event_polling_interval_s: float = flag(
+        "Time between two polls of the notification log; 0 is off.",
+        default=POLLING_INTERVAL_S_DEFAULT,
+        bounds=(0, 3600),
+        allowed="seconds from 0 (events off) to 3600",
+    )
+    reconcile_calls_per_s: float = flag(
+        "Calls of the metastore a second that compare what is held with it; 0 is off.",
+        default=CALLS_PER_S_DEFAULT,
+        bounds=(0, RECONCILE_CALLS_PER_S_MAX),
+        allowed=f"from 0 (nothing is compared) to {RECONCILE_CALLS_PER_S_MAX}",
+    )
+    load_catalog_in_background: bool = flag(
+        "Read every table after the start, not only on request.", default=True
+    )
+    num_metadata_loading_threads: int = flag(
+        "Connections to the metastore, besides that for events. Keep them below its own to "
+        "its database (datanucleus.connectionPool.maxPoolSize, 10): where all of these are "
+        "taken, Hive 4.0 waits for itself.",
+        default=READS_MAX_DEFAULT,
+        bounds=(READS_KEPT + 1, THREADS_MAX),
+        allowed=f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
+    )
+    blacklisted_dbs: str = flag(
+        "Databases that are left out, separated by commas.", default="sys,information_schema"
+    )
+    disable_hms_sync_by_default: bool = flag(
+        "Do not follow tables, unless they, or their database, have "
+        "impala.disableHmsSync=false: what is held of them is as of the start, or the last "
+        "refresh.",
+        default=False,
+    )
+    change_history_mb: int = flag(
+        "Megabytes of former content that are kept for the change history.",
+        default=HISTORY_MB_DEFAULT,
+        bounds=(1, HISTORY_MB_MAX),
+    )
+    change_history_hours: float = flag(
+        "Hours for which they are kept.", default=HISTORY_HOURS_DEFAULT
+    )
+    keys_dir: str | None = flag(
+        "Folder with catalogd.key and the list of clients; the default one is filled at the "
+        "first start.",
+        default=None,
+        shown="~/.local/state/topicast/keys",
+    )
+    mem_limit: str | None = flag(
+        "Memory that it takes at most, such as 4GB or 60%: content stays in the store until "
+        "it is used. Below what the keys of all entries take it does not start.",
+        default=None,
+        shown="none",
+    )
+    invalidate_tables_timeout_s: float = flag(
+        "Unload tables that nobody has used for so long; 0 is off.", default=0.0
+    )
+    invalidate_tables_on_memory_pressure: bool = flag(
+        "Unload the tables that were used least recently while memory is short; with --mem_limit.",
+        default=False,
+    )
+    invalidate_tables_memory_pressure: float = flag(
+        "The share of --mem_limit above which memory is short.", default=PRESSURE_DEFAULT
+    )
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
+        check_bounds(self)
         check_num_topics(self.num_topics)
         self._check_unloading(has_limit=self.limit_bytes() is not None)
         self.hubs()
         self.mode(MODE_DEFAULT)
         advertised_address(self.service_address(), self.advertise_address)
-        if not 0 <= self.catalog_service_port <= 65_535:
-            raise ConfigError("catalog_service_port", self.catalog_service_port, "0 to 65535")
-        if not 0 <= self.hms_event_polling_interval_s <= 3600:
-            raise ConfigError(
-                "hms_event_polling_interval_s",
-                self.hms_event_polling_interval_s,
-                "seconds from 0 (events off) to 3600",
-            )
-        if not 0 <= self.reconcile_calls_per_s <= RECONCILE_CALLS_PER_S_MAX:
-            allowed = f"from 0 (nothing is compared) to {RECONCILE_CALLS_PER_S_MAX}"
-            raise ConfigError("reconcile_calls_per_s", self.reconcile_calls_per_s, allowed)
-        if not 1 <= self.change_history_mb <= HISTORY_MB_MAX:
-            allowed = f"from 1 to {HISTORY_MB_MAX}"
-            raise ConfigError("change_history_mb", self.change_history_mb, allowed)
         if not 0 < self.change_history_hours <= HISTORY_HOURS_MAX:
             allowed = f"above 0, up to {HISTORY_HOURS_MAX}"
             raise ConfigError("change_history_hours", self.change_history_hours, allowed)
-        if not READS_KEPT < self.num_metadata_loading_threads <= THREADS_MAX:
-            raise ConfigError(
-                "num_metadata_loading_threads",
-                self.num_metadata_loading_threads,
-                f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
-            )
 
     def limit_bytes(self) -> int | None:
         """Return what the process may take; None: as much as the system lets it."""

@@ -42,24 +42,10 @@ OLD: Final = 2  # the oldest generation
 ALL_EVERY: Final = 100  # old passes, until a pass over everything
 SWITCH_S: Final = 0.0001  # at most, until the loop interrupts what another thread computes
 
-PAGES_FLAGS: Final = {
-    "webserver_interface": "Address of the pages, /healthz and /metrics; beyond loopback they need "
-    "a password or a token.",
-    "webserver_port": "Port of the pages. 0 takes any free one.",
-    "webserver_password_file": "File with a line name:password for each person who may read them.",
-    "webserver_token_file": "File with a line for each token (bearer) that may read them.",
-    "webserver_certificate_file": "Certificate chain in PEM: the pages are served by HTTPS.",
-    "webserver_private_key_file": "Private key of the certificate in PEM, unencrypted.",
-}
-DEFAULTS: Final = {
-    "keys_dir": (None, "~/.local/state/topicast/keys"),
-    "advertise_address": (None, "where it listens"),
-}
-
 
 def pages_flags(port: int) -> Callable[[F], F]:
     """Make the options of the pages, which are at ``port`` by default."""
-    return flags_of(PagesConfig, meanings=PAGES_FLAGS, defaults={"webserver_port": (port, True)})
+    return flags_of(PagesConfig, defaults={"webserver_port": port})
 
 
 def access_to_pages(given: dict[str, Any]) -> "Access":

@@ -7,7 +7,6 @@ import click
 
 from ..statestore.config import StatestoredConfig
 from .daemons import (
-    DEFAULTS,
     EXIT_CODES,
     access_to_pages,
     collect_old_rarely,
@@ -26,25 +25,10 @@ from .options.flags import (
 )
 
 STATESTORED_PAGES_PORT: Final = 25010
-STATESTORED_FLAGS: Final = {
-    "state_store_host": "Address to listen on: a host name, a number, 0.0.0.0 or ::.",
-    "state_store_port": "Port for requests; data goes out on the next one. 0 takes any free ones.",
-    "advertise_address": "Where peers reach it, host or host:port, if not there; data at the next "
-    "port.",
-    "statestore_heartbeat_frequency_ms": "Time between two heartbeats.",
-    "statestore_max_missed_heartbeats": "Heartbeat times of silence after which a member is LOST.",
-    "keys_dir": "Folder with statestored.key; the default one is filled at the first start.",
-    "mem_limit": "Memory that it takes at most, such as 4GB or 60%: of content that changed long "
-    "ago readers get stubs, and pull what they need.",
-}
 
 
 @click.command("statestored", cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES)
-@flags_of(
-    StatestoredConfig,
-    meanings=STATESTORED_FLAGS,
-    defaults={**DEFAULTS, "mem_limit": (None, "none")},
-)
+@flags_of(StatestoredConfig)
 @pages_flags(STATESTORED_PAGES_PORT)
 @config_option()
 @version_option("statestored")

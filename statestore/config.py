@@ -9,18 +9,20 @@ from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.liveness import HEARTBEAT_MS
 from ..topics.memory.system_memory import limit_of
-from ..topics.settings import Address, advertised_address, listen_address, port_of
+from ..topics.settings import (
+    Address,
+    advertised_address,
+    check_bounds,
+    flag,
+    listen_address,
+    port_of,
+)
 from .hub import MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
 PORT_MAX: Final = 65_534  # data goes out on the next port
 HEARTBEAT_MS_MIN: Final = 10  # below, heartbeats are most of the traffic
 HEARTBEAT_MS_MAX: Final = 60_000
-BOUNDS: Final = {  # of each setting that is a number: the lowest and the highest value
-    "state_store_port": (0, PORT_MAX),
-    "statestore_heartbeat_frequency_ms": (HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX),
-    "statestore_max_missed_heartbeats": (2, 100_000),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +33,46 @@ class StatestoredConfig:
         ConfigError: a value is not allowed; names it, and the allowed values.
     """
 
-    state_store_host: str = "127.0.0.1"
-    state_store_port: int = PORT_DEFAULT
-    advertise_address: str | None = None
-    statestore_heartbeat_frequency_ms: int = HEARTBEAT_MS
-    statestore_max_missed_heartbeats: int = MISSED_MAX
-    keys_dir: str | None = None
-    mem_limit: str | None = None
+    state_store_host: str = flag(
+        "Address to listen on: a host name, a number, 0.0.0.0 or ::.", default="127.0.0.1"
+    )
+    state_store_port: int = flag(
+        "Port for requests; data goes out on the next one. 0 takes any free ones.",
+        default=PORT_DEFAULT,
+        bounds=(0, PORT_MAX),
+    )
+    advertise_address: str | None = flag(
+        "Where peers reach it, host or host:port, if not there; data at the next port.",
+        default=None,
+        shown="where it listens",
+    )
+    statestore_heartbeat_frequency_ms: int = flag(
+        "Time between two heartbeats.",
+        default=HEARTBEAT_MS,
+        bounds=(HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX),
+    )
+    statestore_max_missed_heartbeats: int = flag(
+        "Heartbeat times of silence after which a member is LOST.",
+        default=MISSED_MAX,
+        bounds=(2, 100_000),
+    )
+    keys_dir: str | None = flag(
+        "Folder with statestored.key; the default one is filled at the first start.",
+        default=None,
+        shown="~/.local/state/topicast/keys",
+    )
+    mem_limit: str | None = flag(
+        "Memory that it takes at most, such as 4GB or 60%: of content that changed long ago "
+        "readers get stubs, and pull what they need.",
+        default=None,
+        shown="none",
+    )
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
+        check_bounds(self)
         self._address(self.state_store_port)
         self.limit_bytes()
-        for setting, (low, high) in BOUNDS.items():
-            value = getattr(self, setting)
-            if not low <= value <= high:
-                raise ConfigError(setting, value, f"from {low} to {high}")
         if self._advertised.port > PORT_MAX:
             allowed = f"a port up to {PORT_MAX}, as data is at the next one"
             raise ConfigError("advertise_address", self.advertise_address, allowed)

@@ -12,7 +12,7 @@ def test_rows_name_the_files_that_have_to_change() -> None:
 @pytest.mark.parametrize(
     ("row", "file", "fault"),
     [
-        ("one more flag", "cli/daemons.py", "is not named"),
+        ("one more flag", "cli/pages/config.py", "is not named"),
         ("one more message", "statestore/content/validation.py", "is not named"),
         ("one more message", "topics/wire/refusal.py", "is not named"),
         ("carry one more field of a table to Spark", "cli/commands/show.py", "is not named"),

@@ -1,15 +1,15 @@
-"""Settings as people write them: sizes, durations, addresses.
+"""Settings as people write them: sizes, durations, addresses; and flags of daemons as fields.
 
 Text in, value or ``ConfigError`` out; the caller knows where the text came from.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .errors import ConfigError
 
@@ -19,6 +19,7 @@ SCHEME: Final = "tcp"  # of the daemons' sockets
 PORT_MAX: Final = 65_535
 PAGES_CHARS_MAX: Final = 300  # of an address of pages: the longest host name has 253
 METASTORE_PORT: Final = "9083"
+STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 
 _NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z%]*)", re.ASCII | re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "b": 1} | {
@@ -74,6 +75,36 @@ class Address:
     def with_port(self, port: int) -> "Address":
         """Return the address with this port."""
         return replace(self, port=port)
+
+
+def flag(
+    meaning: str,
+    *,
+    default: Any,
+    shown: str = "",
+    bounds: tuple[float, float] | None = None,
+    allowed: str = "",
+) -> Any:
+    """Return the field of a dataclass whose fields are the flags of a daemon.
+
+    Args:
+        meaning: What ``--help`` says of it.
+        default: Its value where nobody gives another.
+        shown: The default in ``--help``, where it is decided later, or depends on the machine.
+        bounds: The lowest and the highest value.
+        allowed: What an error says of the bounds; empty: these themselves.
+    """
+    own = {"meaning": meaning, "shown": shown, "bounds": bounds, "allowed": allowed}
+    return field(default=default, metadata=own)
+
+
+def check_bounds(config: Any) -> None:
+    """Raise ConfigError if a flag of ``config`` is not within its bounds."""
+    for one in fields(config):
+        value, bounds = getattr(config, one.name), one.metadata.get("bounds")
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            allowed = one.metadata["allowed"] or f"from {bounds[0]} to {bounds[1]}"
+            raise ConfigError(one.name, value, allowed)
 
 
 def parse_size(text: str, *, setting: str = "size", total_bytes: int | None = None) -> int:

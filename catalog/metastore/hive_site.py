@@ -15,6 +15,7 @@ from typing import Final
 from ...topics.backports import StrEnum
 from ...topics.errors import ConfigError
 from ...topics.keys.files import read_secret
+from ...topics.settings import flag
 from .sasl import Kerberos, Login, Plain, load_gssapi
 from .truststore import load_truststore
 
@@ -53,17 +54,52 @@ class MetastoreFlags:
     The names are those of the flags.
     """
 
-    hive_metastore_uris: str | None = None
-    hive_site: Path | None = None
-    hive_metastore_use_ssl: bool | None = None
-    hive_metastore_truststore: Path | None = None
-    hive_metastore_truststore_password_file: Path | None = None
-    hive_metastore_auth: str | None = None
-    hive_metastore_user: str | None = None
-    hive_metastore_password_file: Path | None = None
-    hive_metastore_kerberos_principal: str | None = None
-    principal: str | None = None
-    keytab_file: Path | None = None
+    hive_metastore_uris: str | None = flag(
+        "Metastores as in Hive, separated by commas: thrift://host:port,…",
+        default=None,
+        shown=f"those of --hive_site, else {URIS_DEFAULT}",
+    )
+    hive_site: Path | None = flag(
+        "Hive's own settings of the metastore's clients, hive-site.xml; flags come first.",
+        default=None,
+    )
+    hive_metastore_use_ssl: bool | None = flag(
+        "Connect to the metastore by TLS.", default=None, shown="as --hive_site says, else false"
+    )
+    hive_metastore_truststore: Path | None = flag(
+        "Certificates that are trusted: PEM, PKCS 12 or JKS.",
+        default=None,
+        shown="that of --hive_site, else those of the system",
+    )
+    hive_metastore_truststore_password_file: Path | None = flag(
+        "File with the password of the truststore.", default=None
+    )
+    hive_metastore_auth: str | None = flag(
+        "How to log in to the metastore: none, plain (a password) or kerberos.",
+        default=None,
+        shown="as --hive_site says, else none",
+    )
+    hive_metastore_user: str | None = flag(
+        "User for plain.", default=None, shown="that of --hive_site"
+    )
+    hive_metastore_password_file: Path | None = flag(
+        "File with the password for plain; only its owner may read it.", default=None
+    )
+    hive_metastore_kerberos_principal: str | None = flag(
+        "The metastore's principal, as hive/_HOST@EXAMPLE.COM.",
+        default=None,
+        shown="that of --hive_site",
+    )
+    principal: str | None = flag(
+        "Catalogd's own Kerberos principal.",
+        default=None,
+        shown="the first in the keytab, or in the ticket cache",
+    )
+    keytab_file: Path | None = flag(
+        "File with the keys of catalogd's principal.",
+        default=None,
+        shown="none: the user's ticket cache, KRB5CCNAME",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

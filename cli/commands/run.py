@@ -14,10 +14,11 @@ from typing import Final
 import click
 
 from ...topics.errors import ConfigError
+from ...topics.settings import STATESTORES_DEFAULT
 from ..launch.ahead import waiting_agent
 from ..launch.environment import AGENT, FOUND, STATESTORES, environment_of
 from ..launch.spark_commands import is_daemon, refuse_cluster
-from ..options.flags import STATESTORES_DEFAULT, SettingsCommand, option, settings
+from ..options.flags import SettingsCommand, option, settings
 from ..terminal.exit_codes import NOT_FOUND
 from ..terminal.signals import Handler, handled, wait_until_ended
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...topics.errors import TopicastError
-from ..options.flags import STATESTORES_DEFAULT
+from ...topics.settings import STATESTORES_DEFAULT
 
 CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"  # which all launchers of Spark append
 OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # of a driver's JVM; what the user sets for Spark replaces it

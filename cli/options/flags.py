@@ -7,7 +7,7 @@ and raises ``ConfigError``.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import fields
 from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
@@ -18,11 +18,11 @@ from click.core import ParameterSource
 
 from ... import __version__
 from ...topics.errors import ConfigError
+from ...topics.settings import STATESTORES_DEFAULT
 from ..terminal.output import EXIT_CODES
 from .settings_file import NAME, SettingsFile, flags_in, read_settings, section_of
 
 ENVIRONMENT_PREFIX: Final = "TOPICAST_"
-STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 BUDGET_DEFAULT: Final = "64MB"
 DEFAULT: Final = "default"  # where the value of a flag comes from that nobody has given
 FILE: Final = f"{__name__}.file"  # the settings file, in the ``meta`` of a context
@@ -154,26 +154,19 @@ def option(name: str, *short: str, **more: Any) -> Callable[[F], F]:
 
 
 def flags_of(
-    config: type,
-    *,
-    meanings: Mapping[str, str],
-    defaults: Mapping[str, tuple[Any, str | bool]] = MappingProxyType({}),
+    config: type, *, defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[[F], F]:
     """Make one option for each field of the dataclass ``config``, in the order of its fields.
 
-    Args:
-        config: A dataclass of settings.
-        meanings: What each flag means, for ``--help``.
-        defaults: Replace those of the fields, where they depend on the machine; each with its
-            text in ``--help``, which is the same on every machine; True: the default itself.
+    Each was made by ``flag``. ``defaults``: replace those of the fields.
     """
     hints = get_type_hints(config)
 
     def decorate(command: F) -> F:
         for field in reversed(fields(config)):
-            default, shown = defaults.get(field.name, (_default(field), True))
-            how = _how(hints[field.name], default) | {"show_default": shown}
-            command = option(field.name, help=meanings[field.name], **how)(command)
+            own, default = field.metadata, defaults.get(field.name, field.default)
+            how = _how(hints[field.name], default) | {"show_default": own["shown"] or True}
+            command = option(field.name, help=own["meaning"], **how)(command)
         return command
 
     return decorate
@@ -291,12 +284,6 @@ READER_OPTIONS: Final = options(
     ),
     TIMEOUT,
 )
-
-
-def _default(field: "Field[Any]") -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return None if field.default is MISSING else field.default
 
 
 def _how(hint: Any, default: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from ...topics.errors import ConfigError
-from ...topics.settings import PORT_MAX, Address, listen_address
+from ...topics.settings import PORT_MAX, Address, check_bounds, flag, listen_address
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -18,17 +18,30 @@ class PagesConfig:
         ConfigError: a value is not allowed; names it, and the allowed values.
     """
 
-    webserver_interface: str = LOOPBACK
-    webserver_port: int = 0
-    webserver_password_file: Path | None = None
-    webserver_token_file: Path | None = None
-    webserver_certificate_file: Path | None = None
-    webserver_private_key_file: Path | None = None
+    webserver_interface: str = flag(
+        "Address of the pages, /healthz and /metrics; beyond loopback they need a password "
+        "or a token.",
+        default=LOOPBACK,
+    )
+    webserver_port: int = flag(
+        "Port of the pages. 0 takes any free one.", default=0, bounds=(0, PORT_MAX)
+    )
+    webserver_password_file: Path | None = flag(
+        "File with a line name:password for each person who may read them.", default=None
+    )
+    webserver_token_file: Path | None = flag(
+        "File with a line for each token (bearer) that may read them.", default=None
+    )
+    webserver_certificate_file: Path | None = flag(
+        "Certificate chain in PEM: the pages are served by HTTPS.", default=None
+    )
+    webserver_private_key_file: Path | None = flag(
+        "Private key of the certificate in PEM, unencrypted.", default=None
+    )
 
     def __post_init__(self) -> None:
         """Check values, and that other hosts cannot read pages without a password or a token."""
-        if not 0 <= self.webserver_port <= PORT_MAX:
-            raise ConfigError("webserver_port", self.webserver_port, f"from 0 to {PORT_MAX}")
+        check_bounds(self)
         if not (self.address.is_loopback or self.needs_secret):
             allowed = (
                 "other hosts reach this address, so the pages need --webserver_password_file or "

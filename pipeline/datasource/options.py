@@ -8,12 +8,11 @@ from typing import Final
 
 from ...topics.errors import ConfigError
 from ...topics.objects.names import TableId, table_name, table_pattern
-from ...topics.settings import Address, parse_addresses
+from ...topics.settings import STATESTORES_DEFAULT, Address, parse_addresses
 from .conditions import Conditions
 from .snapshot_versions import SnapshotVersion, parse_snapshot_version
 from .views import CATALOG, CHANGES
 
-STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 NAMES: Final = (
     "view",
     "statestores",

@@ -12,10 +12,10 @@ import pytest
 
 from topicast.cli.commands.run import STATESTORES
 from topicast.cli.commands.run import run as run_command
-from topicast.cli.options.flags import STATESTORES_DEFAULT
 from topicast.cli.terminal.signals import handled
 from topicast.tests.cli.processes import command, completed, topicast
 from topicast.tests.waiting import until
+from topicast.topics.settings import STATESTORES_DEFAULT
 
 
 def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -1,36 +1,31 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from topicast.catalog.config import CatalogdConfig
-from topicast.cli.catalogd import CATALOGD_FLAGS
 from topicast.cli.options.flags import Words, flags_of, settings, statestores_option, version_option
-from topicast.cli.statestored import STATESTORED_FLAGS
-from topicast.statestore.config import StatestoredConfig
 from topicast.topics.errors import ConfigError
+from topicast.topics.settings import check_bounds, flag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    state_store_port: int = 24000
-    interval_s: float = 0.2
-    in_background: bool = True
-    state_dir: Path = field(default_factory=Path)
-    hubs: str = "tcp://127.0.0.1:24000"
+    state_store_port: int = flag("What state_store_port means.", default=24000, bounds=(0, 65534))
+    interval_s: float = flag("How often.", default=0.2)
+    in_background: bool = flag("Whether it is in the background.", default=True)
+    state_dir: Path = flag("Where it is kept.", default=Path(), shown="the usual")  # noqa: RUF009 - a field
+    hubs: str = flag("Where it is sent.", default="tcp://127.0.0.1:24000")
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if self.interval_s < 0:
             raise ConfigError("interval_s", self.interval_s, "0 or more")
 
 
-MEANINGS = {name: f"What {name} means." for name in Config.__dataclass_fields__}
-
-
 @click.command(context_settings=settings())
-@flags_of(Config, meanings=MEANINGS, defaults={"state_dir": (Path("/var/lib/x"), "the usual")})
+@flags_of(Config, defaults={"state_dir": Path("/var/lib/x")})
 @version_option("tool")
 def command(**given: Any) -> Config:
     return Config(**given)
@@ -79,6 +74,8 @@ def test_environment_is_read_where_the_flag_is_absent(monkeypatch: pytest.Monkey
 def test_what_the_dataclass_does_not_allow_is_its_own_error() -> None:
     with pytest.raises(ConfigError, match="interval_s=-1"):
         read("--interval_s=-1")
+    with pytest.raises(ConfigError, match="state_store_port=65535 is not valid: from 0 to 65534"):
+        read("--state_store_port=65535")
 
 
 def test_text_of_another_type_is_wrong_use() -> None:
@@ -129,8 +126,3 @@ def test_word_is_shown_with_its_hyphen_and_read_with_either(
         switch.main(["off"], standalone_mode=False)
     switch.main(["--help"], standalone_mode=False)
     assert "[on|dry-run]" in capsys.readouterr().out
-
-
-def test_every_setting_has_a_meaning() -> None:
-    assert list(STATESTORED_FLAGS) == list(StatestoredConfig.__dataclass_fields__)
-    assert list(CATALOGD_FLAGS) == list(CatalogdConfig.__dataclass_fields__)
