@@ -416,7 +416,12 @@ def select(tables: Tables, pull: Pull) -> Selection:
     gone: list[bytes] = []  # named in the first page of an answer
     if held and not pull.after:
         coming = {entry.key for entry in entries}
-        gone = [key for key in held if key not in coming and not _is_current(topic, key, held[key])]
+        gone = [
+            key
+            for key in held
+            if key not in coming
+            and not (key.startswith(group) and _is_current(topic, key, held[key]))
+        ]
     return Selection(topic, entries, tuple(gone), matches, unsure, frozenset(held))
 
 

@@ -36,7 +36,7 @@ from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
 from topicast.topics.errors import SourceError, SourceRefused, UsageError
 from topicast.topics.objects.encoding.values import ABSENT, COMPLETE, LOADING, TableValue
-from topicast.topics.objects.names import TableId, table_key
+from topicast.topics.objects.names import KEY_BYTES_MAX, TableId, table_key
 from topicast.topics.objects.selector import ALL
 from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.answers import TableStates
@@ -531,7 +531,8 @@ def test_question_about_tables_names_those_that_are_not_as_they_should_be() -> N
     table.parameters = {**table.parameters, PARAMETER: "true"}
     core.metastore.alter_table("d", "w", table)
     core.wait(60)
-    names = ("d.t", "d.u", "d.v", "d.w", "d.none", "rubbish")
+    impossible = ("\0", "d.\0", "d." + "x" * KEY_BYTES_MAX, "x" * KEY_BYTES_MAX)
+    names = ("d.t", "d.u", "d.v", "d.w", "d.none", "rubbish", *impossible)
     asked = ReadTableStates(request=4, tables=names)
     found = core.answer_to(asked, TableStates)
     assert found.columns == ("table", "state", "why")

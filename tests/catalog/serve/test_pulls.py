@@ -67,6 +67,13 @@ def pull(table: str = "t", *, request: int = 1, selector: Selector = ALL, **held
     return Pull(request=request, db="d", table=table, selector=selector, credit=1 << 20, held=keys)
 
 
+def test_held_keys_that_are_of_no_table_or_of_another_table_are_gone(source: Answers) -> None:
+    strange = (b"", b"x", b"d\0", table_key("d", "other"), table_key("e", "t"))
+    found = source.one(replace(pull(), held=tuple((key, 1) for key in strange)))
+    assert found.gone == strange
+    assert [entry.key for entry in found.entries] == [table_key("d", "t"), block_key("d", "t", "")]
+
+
 def large(source: Answers) -> None:
     """Give ``d.t`` partitions that take several parts."""
     rng = random.Random(1)
