@@ -51,7 +51,7 @@ class Namespace:
     def __init__(self, version_log: VersionLog) -> None:
         self._version_log = version_log
         self._topic = version_log.topics[NAMESPACE]
-        self._leaves: dict[str, GroupLeaves] = {}  # by database, of those that were looked at
+        self._leaves: dict[str, GroupLeaves] = {}  # by database that has names and was looked at
         self.databases_count = len(self.databases())
 
     @property
@@ -231,11 +231,18 @@ class Namespace:
         blocks = edit_names(leaves, wanted).blocks
         entries = [entry_of(names_key(db, low), written.version, value) for low, value in blocks]
         leaves.apply(entries)
+        self._leaves[db] = leaves
         written.add(entries)
 
     def _of(self, db: str) -> GroupLeaves:
+        """Return the blocks of names of ``db``, and keep them if there are any.
+
+        A peer may ask for any name: what does not exist is not kept, or memory would grow.
+        """
         leaves = self._leaves.get(db)
         if leaves is None:
             group = names_group(db)
-            leaves = self._leaves[db] = GroupLeaves(self._topic, group, group)
+            leaves = GroupLeaves(self._topic, group, group)
+            if leaves.bounds:
+                self._leaves[db] = leaves
         return leaves

@@ -1,7 +1,10 @@
 """The namespace: what exists and of which incarnation, all that goes together at one version."""
 
+import gc
+
 import pytest
 
+from topicast.catalog.model.group_leaves import GroupLeaves
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import Holding
@@ -52,6 +55,21 @@ def test_databases_and_tables_appear_in_one_transaction() -> None:
     assert holding.namespace.version == 1
     assert names(holding) == ["t"]
     assert names(holding, "e") == []
+
+
+def test_databases_that_do_not_exist_take_no_memory_however_many_are_looked_for(
+    holding: Holding,
+) -> None:
+    def blocks() -> int:
+        return sum(isinstance(one, GroupLeaves) for one in gc.get_objects())
+
+    before = blocks()
+    for number in range(100):
+        assert holding.namespace.find((f"none_{number}", "t")) is None
+        assert names(holding, f"none_{number}") == []
+    assert blocks() == before
+    write(holding, {"none_1": b"one"}, {("none_1", "t"): "VIEW"})
+    assert names(holding, "none_1") == ["t"]
 
 
 def test_table_of_a_database_that_is_still_being_read_is_among_every_table() -> None:
