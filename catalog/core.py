@@ -540,7 +540,7 @@ class Catalog:
         """Make everything durable that is not, and publish it."""
         folders = self.locations.take()
         transactions, mode_state = self.version_log.take(), self.backfill.take()
-        orders, (writes, finished) = self.admin.given(), self.reports.take()
+        orders, (writes, finished, writers) = self.admin.given(), self.reports.take()
         leases, sweeps = self._leases.changed(), self._sweeps.take()
         window = self._committed
         if self.listing.serving:
@@ -556,7 +556,7 @@ class Catalog:
             mode_state=mode_state,
             writes=writes,
             finished=finished,
-            writers=self.reports.take_writers(),
+            writers=writers,
             leases=leases,
             sweeps=sweeps,
             folders=folders,

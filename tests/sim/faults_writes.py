@@ -71,10 +71,10 @@ class AppliesTwice(Reports):
             )
         )
 
-    def take(self) -> tuple[tuple[WriteRow, ...], Any]:
-        rows, gone = super().take()
+    def take(self) -> tuple[tuple[WriteRow, ...], Any, Any]:
+        rows, gone, writers = super().take()
         again, self.again = self.again, []
-        return (*rows, *again), gone
+        return (*rows, *again), gone, writers
 
 
 class TakesLapsedForAbandoned(Reports):

@@ -158,16 +158,15 @@ class Reports:
                 del self._reported_at[name]
                 self._lapse(name)
 
-    def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...]]:
-        """Remove and return the rows that the store lacks, and the ids of those to delete."""
+    def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...], tuple[WriterRow, ...]]:
+        """Remove and return the rows that the store lacks, and the ids of those to delete.
+
+        The last are the drivers whose reports have raised versions that the store lacks.
+        """
         fresh, self._unstored = tuple(self._unstored), []
         gone, self._discarded = tuple(self._discarded), []
-        return fresh, gone
-
-    def take_writers(self) -> tuple[WriterRow, ...]:
-        """Remove and return who has raised which versions since the last time."""
         writers, self._writers = tuple(self._writers), []
-        return writers
+        return fresh, gone, writers
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -198,7 +198,7 @@ def test_what_is_not_there_is_not_made(world: World, of: str) -> None:
         assert verdict.code == "NO_OBJECT"
         assert of in verdict.message
     assert world.written() == ()
-    assert world.reports.take() == ((), ())
+    assert world.reports.take() == ((), (), ())
     assert world.reports.counts()["reported_writes_unknown"] == 2
 
 
@@ -225,7 +225,7 @@ def test_repeated_write_has_one_effect_also_after_a_restart(world: World) -> Non
     assert world.report(write(1)) == first
     assert len(world.written()) == 1
     assert world.reports.tally.reported_writes_repeated == 1
-    fresh, _ = world.reports.take()
+    fresh, *_ = world.reports.take()
     world.reports = world.made(*fresh)
     assert world.report(write(1)) == first
     assert world.written() == ()
@@ -237,7 +237,7 @@ def test_settled_writes_are_discarded_here_and_in_the_store(world: World) -> Non
     world.report(write(1), write(2))
     world.reports.take()
     world.report(write(3), finished=3)
-    fresh, gone = world.reports.take()
+    fresh, gone, _ = world.reports.take()
     assert [row.number for row in fresh] == [3]
     assert gone == ((DRIVER, 1), (DRIVER, 2))
 
@@ -262,7 +262,7 @@ def test_intent_changes_nothing_until_it_is_written(world: World) -> None:
     world.report(write(1))
     assert len(world.written()) == 1
     assert world.reports.intents == 0
-    (noted, done), _ = world.reports.take()
+    (noted, done), *_ = world.reports.take()
     assert (noted.open, done.open, done.number) == (True, False, 1)
 
 
@@ -290,7 +290,7 @@ def test_intent_of_a_silent_driver_is_taken_for_written_once(world: World) -> No
     assert world.written() == ()
     world.lapse(0.1)
     assert len(world.written()) == 1
-    assert world.reports.take() == ((), ((DRIVER, 1),))
+    assert world.reports.take()[:2] == ((), ((DRIVER, 1),))
     world.lapse(LEASE_S)
     assert world.written() == ()
     assert world.reports.tally.reported_writes_lapsed == 1
@@ -302,11 +302,11 @@ def test_writer_of_each_version_is_told_once_also_of_a_write_that_was_never_repo
 ) -> None:
     world.report(write(1, INTENT), write(2))
     (reported,) = world.written()
-    assert world.reports.take_writers() == ((reported.topic, reported.to_version, DRIVER),)
+    assert world.reports.take()[2] == ((reported.topic, reported.to_version, DRIVER),)
     world.lapse(LEASE_S)
     (lapsed,) = world.written()
-    assert world.reports.take_writers() == ((lapsed.topic, lapsed.to_version, DRIVER),)
-    assert world.reports.take_writers() == ()
+    assert world.reports.take()[2] == ((lapsed.topic, lapsed.to_version, DRIVER),)
+    assert world.reports.take()[2] == ()
 
 
 def test_driver_that_reports_keeps_its_intents(world: World) -> None:
@@ -330,7 +330,7 @@ def test_driver_that_comes_back_after_its_lease_changes_the_data_again(world: Wo
 def test_leases_begin_anew_after_a_restart(world: World) -> None:
     """P-REPORT-4."""
     world.report(write(1, INTENT))
-    fresh, _ = world.reports.take()
+    fresh, *_ = world.reports.take()
     world.reports = world.made(*fresh)
     world.lapse(1000.0)
     assert world.written() == ()
@@ -352,11 +352,11 @@ def test_memory_of_writes_and_drivers_is_bounded(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "DRIVERS_MAX", 2)
     world = World()
     world.report(*(write(number) for number in range(4)))
-    _, gone = world.reports.take()
+    _, gone, _ = world.reports.take()
     assert gone == ((DRIVER, 0), (DRIVER, 1))
     world.report(write(1, INTENT), driver=OTHER)
     world.report(write(1), driver=b"x" * 16)
-    _, gone = world.reports.take()
+    _, gone, _ = world.reports.take()
     assert gone == ((DRIVER, 2), (DRIVER, 3)), "the intents of the silent stay"
 
 
