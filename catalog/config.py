@@ -10,6 +10,7 @@ from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.memory.system_memory import limit_of
 from ..topics.settings import (
+    BLACKLISTED_DBS_DEFAULT,
     PORT_MAX,
     STATESTORES_DEFAULT,
     Address,
@@ -110,7 +111,7 @@ class CatalogdConfig(MetastoreFlags):
         allowed=f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
     )
     blacklisted_dbs: str = flag(
-        "Databases that are left out, separated by commas.", default="sys,information_schema"
+        "Databases that are left out, separated by commas.", default=BLACKLISTED_DBS_DEFAULT
     )
     disable_hms_sync_by_default: bool = flag(
         "Do not follow tables, unless they, or their database, have "

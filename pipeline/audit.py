@@ -18,14 +18,15 @@ from ..subscriber.client.subscriber import Subscriber
 from ..topics.errors import ConfigError, LinkError, NotReady, SourceError, SourceRefused
 from ..topics.keys.folder import DRIVER, find_credential
 from ..topics.objects.names import table_pattern
-from ..topics.settings import parse_addresses
+from ..topics.settings import BLACKLISTED_DBS_DEFAULT, parse_addresses
+from .catalog import catalog_at
 from .comparison.hubs import HubSide
 from .comparison.metastores import MetastoreSide
 from .comparison.report import AuditReport
 from .comparison.selection import ObjectSelection
 from .comparison.subscribers import SubscriberSide
 from .comparison.tables import MakeMetastore
-from .comparison.verdict import HUB, METASTORE, SUBSCRIBER, SideResult
+from .comparison.verdict import HUB, METASTORE, SIDES, SUBSCRIBER, SideResult
 from .datasource.options import SourceOptions, hubs_of
 from .datasource.planning import planning
 from .datasource.views import TABLES
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 
 BUDGET: Final = "256MB"
 TIMEOUT_S: Final = 30.0  # of a call of the subscriber: a restart of its hub is waited for
-LEFT_OUT: Final = ("sys", "information_schema")
-SIDES: Final = (METASTORE, HUB, SUBSCRIBER)
+LEFT_OUT: Final = tuple(BLACKLISTED_DBS_DEFAULT.split(","))
 
 Repair = Callable[[str, str], None]
 """Has mended, when it returns, what a side (the first) has of a database or table (the second)."""
@@ -117,15 +117,7 @@ def audit(
     with ExitStack() as stack:
         stack.enter_context(_metastore_reached())
         catalog = stack.enter_context(
-            Subscriber(
-                hubs,
-                budget=budget,
-                timeout_s=TIMEOUT_S,
-                always="",
-                never="",
-                key_file=key_file,
-                command=True,
-            )
+            catalog_at(hubs, budget=budget, timeout_s=TIMEOUT_S, key_file=key_file)
         )
         planner = stack.enter_context(planning(options))
         compared: list[Side] = []

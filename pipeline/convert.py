@@ -7,11 +7,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ..subscriber import arguments
-from ..subscriber.client.subscriber import Subscriber
 from ..topics.errors import UsageError
 from ..topics.keys.folder import DRIVER, find_credential
 from ..topics.objects.names import table_name
 from ..topics.settings import parse_addresses
+from .catalog import catalog_at
 from .conversion.converter import Conversion, ConvertOptions
 from .conversion.lease import TableLease, held
 from .conversion.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
@@ -97,7 +97,7 @@ def convert(
     )
     with (
         nullcontext() if dry_run else held(lease),
-        Subscriber(hubs, key_file=key_file, command=True) as catalog,
+        catalog_at(hubs, key_file=key_file) as catalog,
     ):
         conversion = Conversion(
             Warehouse(spark, file_bytes=target_file_mb << 20),

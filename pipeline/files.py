@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from ..subscriber.client.subscriber import Subscriber
 from ..topics.errors import NotReady, SourceError, UsageError
 from ..topics.objects.names import table_pattern
+from .catalog import catalog_at
 from .progress import OnProgress, ignore
 from .sweep.known import KnownFiles, known_at
 from .sweep.listing import Lister
@@ -86,11 +87,7 @@ def files(
     report = FilesReport(pattern=pattern, dry_run=dry_run)
     began = time.monotonic()
     with ExitStack() as stack:
-        catalog = stack.enter_context(
-            Subscriber(
-                statestores, budget=BUDGET, always="", never="", key_file=key_file, command=True
-            )
-        )
+        catalog = stack.enter_context(catalog_at(statestores, budget=BUDGET, key_file=key_file))
         known = stack.enter_context(known_at(statestores, key_file=key_file))
         paced = Lister(spark, requests_per_s=max_requests_per_second)
         stack.enter_context(closing(paced))

@@ -99,7 +99,7 @@ ONE_WAY = {
         *("refresh", "writes", "jar", "driver", "agent"),
     ),
     "pipeline": (
-        *("datasource", "progress", "session", "conversion", "comparison", "sweep"),
+        *("datasource", "catalog", "progress", "session", "conversion", "comparison", "sweep"),
         *("export", "convert", "audit", "files"),
     ),
     "cli": (

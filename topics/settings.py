@@ -20,6 +20,7 @@ PORT_MAX: Final = 65_535
 PAGES_CHARS_MAX: Final = 300  # of an address of pages: the longest host name has 253
 METASTORE_PORT: Final = "9083"
 STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
+BLACKLISTED_DBS_DEFAULT: Final = "sys,information_schema"
 
 _NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z%]*)", re.ASCII | re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "b": 1} | {

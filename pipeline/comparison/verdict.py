@@ -10,6 +10,7 @@ from ...topics.comparison import Shape, differences
 METASTORE: Final = "metastore"
 HUB: Final = "hub"  # a blank and its address follow
 SUBSCRIBER: Final = "subscriber"
+SIDES: Final = (METASTORE, HUB, SUBSCRIBER)
 DETAILS_MAX: Final = 20  # differences of one database or table that are named; all are counted
 VALUE_CHARS_MAX: Final = 200  # of each value
 EXISTS: Final = "exists"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ....pipeline.comparison.verdict import METASTORE, SIDES
 from ....topics.errors import NoSuchObject
-from ....topics.settings import parse_addresses
+from ....topics.settings import BLACKLISTED_DBS_DEFAULT, parse_addresses
 from ....topics.wire.messages.questions import ReadStatus
 from ...client.operator import Operator, facts_of, ordered
 from ...options.flags import Documents, PathName, command, option, prints
@@ -18,7 +19,6 @@ from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 if TYPE_CHECKING:
     from ....catalog.metastore.hive_site import MetastoreFlags
 
-METASTORE: Final = "metastore"  # of the sides
 ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
 
 
@@ -43,12 +43,12 @@ def _documents() -> Documents:
 )
 @option(
     "blacklisted_dbs",
-    default="sys,information_schema",
+    default=BLACKLISTED_DBS_DEFAULT,
     help="Databases that catalogd leaves out, separated by commas.",
 )
 @option(
     "sides",
-    default="metastore,hub,subscriber",
+    default=",".join(SIDES),
     help="What is compared with catalogd's store, separated by commas.",
 )
 @option("budget", default="256MB", help="Memory of the subscriber; one topic has to fit.")
