@@ -10,22 +10,22 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from ...topics.errors import LinkError, NoSuchObject, NotVisible
-from ...topics.objects.encoding.values import NameRecord, decode_listing
+from ...topics.objects.encoding.values import NameRecord
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import Database
 from ...topics.topic import Version
-from ..fetch.fetcher import PartitionRequest, Result
+from ..fetch.fetcher import PartitionRequest, Result, selected_names
 from ..store.table_snapshot import Head, TableSnapshot
 from ..store.view import View
 
 ENTRIES_AT_ONCE_MAX: Final = 512  # 16,000 partitions: finding those that match takes 20 ms
-PULLED_SHARE: Final = 0.25  # of the budget, at most, for one pull: it is not counted in that
+PULLED_SHARE: Final = 0.25  # one pull may bring bytes up to this share of the budget, beside it
 
 T = TypeVar("T")
 
 
 class NotAtOnce(LinkError):
-    """Memory may not answer, or it would take long: somebody who may wait has to ask."""
+    """Memory may not answer, or the answer would take long: a thread that may wait has to ask."""
 
 
 class ContentReader(Protocol):
@@ -108,10 +108,8 @@ class Contents:
 
     def partition_names(self, db: str, table: str, selector: Selector) -> tuple[str, ...]:
         """Return the names of the selected partitions, sorted."""
-        found = self._select(PartitionRequest(db, table, selector, names_only=True))
-        if isinstance(found, TableSnapshot):
-            return found.partition_names(db, table, selector)
-        return tuple([name for listing in found for name in decode_listing(listing)])
+        request = PartitionRequest(db, table, selector, names_only=True)
+        return selected_names(request, self._select(request))
 
     def _select(self, request: PartitionRequest) -> Result:
         db, table = request.db, request.table

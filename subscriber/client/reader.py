@@ -1,7 +1,7 @@
 """Reader: reads from the view without lock or thread, and from the engine what is not held.
 
 table() ──▶ Reader ──▶ view: open, of this incarnation? ──yes──▶ answered here
-                             └──no──▶ the background thread: memory by now, else a pull
+                             └──no──▶ the engine's thread: memory by now, else a pull
 """
 
 import os

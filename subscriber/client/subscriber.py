@@ -17,7 +17,6 @@ from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
 from ...topics.notebook import shown
 from ...topics.objects.encoding.templates import Templates
-from ...topics.objects.encoding.values import decode_listing
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import table_name
 from ...topics.objects.tables import Database, Partition, Table
@@ -29,7 +28,7 @@ from ..engine.introspection import DriverRecord, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import WriteOutbox
-from ..fetch.fetcher import PartitionRequest
+from ..fetch.fetcher import PartitionRequest, selected_names
 from ..protocol.status import Freshness, Shortage, Stats, TopicInfo, Unfollowed
 from ..store.table_snapshot import TableSnapshot
 from .contents import Contents
@@ -107,7 +106,7 @@ class Subscriber:
         if not isinstance(credential, Credential | None):
             raise UsageError("credential is not a Credential")
         if not isinstance(outbox, WriteOutbox | None):
-            raise UsageError("outbox is not an Outbox")
+            raise UsageError("outbox is not a WriteOutbox")
         if driver_facts is not None and not callable(driver_facts):
             raise UsageError("driver_facts is not a function")
         settings = settings_of(
@@ -225,7 +224,7 @@ class Subscriber:
         return self
 
     def close(self) -> None:
-        """Leave, and end the background thread; a second time, or in a forked child, nothing.
+        """Leave, and end the engine's thread; a second time, or in a forked child, nothing.
 
         Writes of its own that catalogd has not acknowledged are waited for FLUSH_S.
         """
@@ -316,10 +315,8 @@ class Subscriber:
         """
         db, table = arguments.table(name)
         selector = self._reader.selector((db, table), filter, values=values)
-        found = self._reader.select(PartitionRequest(db, table, selector, names_only=True))
-        if isinstance(found, TableSnapshot):
-            return found.partition_names(db, table, selector)
-        return tuple([one for listing in found for one in decode_listing(listing)])
+        request = PartitionRequest(db, table, selector, names_only=True)
+        return selected_names(request, self._reader.select(request))
 
     def folders(self, name: str) -> tuple[str, ...]:
         """Return where the data of ``name`` lies: its location, then folders elsewhere, sorted.

@@ -114,7 +114,7 @@ class Core:
             new_id: Gives 16 random bytes, never the same.
             outbox: The writes to be reported; None: there are none.
             driver_facts: Returns what operators see of the application; None: nothing.
-            new_budget: Makes the account of the bytes that may be held, with those of the inbox; a
+            new_budget: Makes the budget of the bytes that may be held, and of those of the inbox; a
                 test may check each change.
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
@@ -427,7 +427,7 @@ class Core:
         }
 
     def _on_server_keys(self, keys: ServerKeys) -> None:
-        """Let connections that are made from now on try what the servers will have next."""
+        """Trust the keys that the servers have, and those that they will have next."""
         try:
             hub = checked_keys(keys.hub, keys.hub_next, setting="the hub's keys")
             catalogd: tuple[str, ...] = ()
@@ -615,7 +615,7 @@ class Core:
             misses=self._misses,
             pulls=fetcher.sent,
             evictions=subscriptions.evictions + resident_set.evicted,
-            pulls_not_kept=resident_set.oversize,
+            pulls_not_kept=resident_set.not_kept,
             stale_replies=fetcher.stale_replies,
             prefetches=self.prefetcher.pulls,
             pinned_tables=pins.count,

@@ -57,7 +57,7 @@ NUMBER_MAX: Final = 1 << 63  # numbers below it fit a message
 
 
 class DriverRecord:
-    """Any thread reads what is wanted; the background thread reads the application's facts."""
+    """Any thread reads what is wanted; the engine's thread reads the application's facts."""
 
     def __init__(
         self,

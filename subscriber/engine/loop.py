@@ -149,7 +149,7 @@ class EngineLoop:
             self._thread.join(STOP_S)
 
     def call(self, operation: Operation[T], *, timeout_s: float) -> T:
-        """Run an operation of the core in the background thread, and return its result.
+        """Run an operation of the core in the engine's thread, and return its result.
 
         Raises:
             UsageError: the subscriber is closed, or of another process.

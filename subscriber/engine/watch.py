@@ -119,11 +119,9 @@ class Watch(Iterator[Change]):
         old = self._waiting.pop(change.object, None)
         if old is not None and change.kind in (ChangeKind.DATA, ChangeKind.SCHEMA):
             reshaped = (old.kind, change.kind) == (ChangeKind.DATA, ChangeKind.SCHEMA)
-            change = replace(
+            change = replace(  # a creation stays a creation until it is read
                 change,
-                kind=ChangeKind.SCHEMA
-                if reshaped
-                else old.kind,  # a creation stays a creation until it is read
+                kind=ChangeKind.SCHEMA if reshaped else old.kind,
                 files=old.files or change.files,
                 overwritten=old.overwritten or change.overwritten,
             )
@@ -148,11 +146,9 @@ class Watch(Iterator[Change]):
 
 def _expression(pattern: str) -> str:
     """Return the expression for names; a database alone also matches the names of its tables."""
-    return (
-        translate(pattern)
-        if "." in pattern
-        else f"{translate(pattern)}|{translate(f'{pattern}.*')}"
-    )
+    if "." in pattern:
+        return translate(pattern)
+    return f"{translate(pattern)}|{translate(f'{pattern}.*')}"
 
 
 class Watches:

@@ -84,9 +84,9 @@ class WriteOutbox:
         self.delay = ""  # why catalogd has postponed the last report
         self.ended = 0  # writes that have ended, since the start
         self.acknowledged = 0  # of these, those that catalogd has
-        self.not_visible = ""  # why the last write to a table that our key may not see was refused
-        self.unknown = 0  # of these, those of objects that it does not know
+        self.unknown = 0  # of these, those that catalogd does not apply: it has no such object
         self.discarded = 0  # writes that were removed for want of room
+        self.not_visible = ""  # why the last write to a table that our key may not see was refused
         self._probes = probe
         self._probing = False  # whether a report without writes is due
         self._writes_max, self._bytes_max, self._batch_max = writes_max, bytes_max, batch_max
@@ -103,7 +103,7 @@ class WriteOutbox:
         self._renew_at: float | None = None  # when the open intents are reported again
 
     def __repr__(self) -> str:
-        return f"<Outbox of {self.metastore or 'no metastore'}: {self.pending} writes pending>"
+        return f"<WriteOutbox of {self.metastore or 'no metastore'}: {self.pending} writes pending>"
 
     @property
     def pending(self) -> int:

@@ -12,8 +12,8 @@ Revalidation: a pull of one table confirms others of its topic that are held.
 
     pull of b ──"is a unchanged since 15?"──▶ catalogd ──b as of 18, a unchanged──▶ a is as of 18
 
-While the hub is behind, memory answers only with what is as new as the newest reply of the topic. A
-reply without the others would so keep them all from use, and the next pull this. At full a pull
+While the hub is behind, memory answers only with tables as new as the newest reply of their topic.
+So without claims each reply would end the use of all other tables of its topic. At full a pull
 claims the tables in use, and its own table: once pulled, it answers from memory again.
 """
 
@@ -37,6 +37,7 @@ from ...topics.errors import (
     TopicastError,
     UsageError,
 )
+from ...topics.objects.encoding.values import decode_listing
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
@@ -172,7 +173,7 @@ class _Page:
     after: bytes = b""
     at: tuple[int, int] = (0, 0)  # epoch and version of the page before
     sequence: int = 0
-    stamp: tuple[int, ...] = ()  # epoch, start, topic and versions of its parts
+    stamp: tuple[int, ...] = ()  # epoch, start, topic and versions, which all its parts share
     entries: list[Entry] = field(default_factory=list)
     pieces: list[Entry] = field(default_factory=list)  # of the value that comes now
     pieces_bytes: int = 0  # of these
@@ -262,18 +263,18 @@ class Fetcher:
             latency: Takes how long each pull takes.
             name: Of the subscriber, so that refused pulls of several do not come at once.
         """
+        self.sent = 0  # Pull messages, repetitions and pages included
+        self.stale_replies = 0  # replies that were discarded, and pulled again if a caller waited
         self._clock = clock
         self._send = send
-        self.sent = 0
-        self.stale_replies = 0
         self._latency = latency
         self._fence = fence
         self._wake = wake
         self._tables = tables
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
-        self._running: dict[PartitionRequest, int] = {}
-        self._queue: deque[Fetch] = deque()
+        self._running: dict[PartitionRequest, int] = {}  # the id of each pull that is under way
+        self._queue: deque[Fetch] = deque()  # fetches without a pull: PULLS_MAX are under way
 
     @property
     def deadline(self) -> float | None:
@@ -384,10 +385,8 @@ class Fetcher:
         page = pull.pages[-1]
         if part.sequence == 0:
             page = pull.pages[-1] = _Page(page.after, page.at, stamp=stamp, gone=part.gone)
-        foreign = (
-            pull.base is not None and part.epoch != pull.epoch
-        )  # its versions cannot be compared
-        if foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
+        is_foreign = pull.base is not None and part.epoch != pull.epoch  # nothing to compare with
+        if is_foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
             self._credit(part)
             self._pull_again(part)
             return None
@@ -560,6 +559,13 @@ def _selections(pull: _Pull, at: int) -> Selections:
     news = {selector: at} if selector.size <= SELECTION_BYTES_MAX else {}
     selections = {**(before or {}), **news}
     return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
+
+
+def selected_names(request: PartitionRequest, result: Result) -> tuple[str, ...]:
+    """Return the names of the partitions that ``request`` selects, sorted, from its ``result``."""
+    if isinstance(result, TableSnapshot):
+        return result.partition_names(request.db, request.table, request.selector)
+    return tuple([name for listing in result for name in decode_listing(listing)])
 
 
 def claims_about_others(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:

@@ -91,8 +91,9 @@ class Stats:
     ``stale_replies``: replies older than what was already returned, which were pulled again.
     ``prefetches``: the pulls made before any read, for tables that are pinned or hot.
     ``pinned_not_held``: the pinned tables for which there is no room.
-    ``engine_restarts``: errors of ours after which the engine began anew, with what it counts of
-    topics, pulls and prefetches.
+    ``engine_restarts``: how often the engine began anew, after an error of ours or because what
+    was held could not be used. ``pulls``, ``evictions``, ``pulls_not_kept``, ``stale_replies``,
+    ``prefetches`` and ``catch_ups`` count from the last restart on.
     ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
     name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
     ``writes_delay_reason``: why catalogd postpones the pending writes, else empty.

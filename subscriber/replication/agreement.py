@@ -5,7 +5,7 @@
                                                               └──┘ the same heartbeat again
 
 An idle subscriber gets the same heartbeat again and again: while all agree with it, no topic is
-looked at. Whoever feeds a follower, or changes what is followed, ends the agreement first.
+looked at. TopicReplicas ends the agreement before it feeds a follower, or changes what is followed.
 """
 
 from collections.abc import Collection

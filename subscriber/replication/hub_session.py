@@ -11,8 +11,8 @@ the bytes are known before anything is subscribed to. At minimal a Joined that w
 the barrier is a position: every later delta comes. One Join and one barrier serve many topics; one
 barrier is under way at a time, and what is new meanwhile waits for the next. With another hub, or
 the same after a restart, everything that is followed is joined and subscribed to again; what is
-LIVE answers meanwhile. A hub that was only slow, and has kept its id, is joined nothing again: its
-load would grow with its delay.
+LIVE answers meanwhile. At a hub that was only slow, and has kept its id, nothing is joined again:
+otherwise its load would grow with its delay.
 """
 
 from collections.abc import Callable, Iterable
@@ -189,10 +189,10 @@ class HubSession:
         self._turn.add(Subscribe(HEARTBEAT_PREFIX))
         return Welcomed.OPENED
 
-    def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool) -> None:
-        """Note that the hub is alive; ``fit``: it has data of the accepted start."""
+    def on_heartbeat(self, heartbeat: Heartbeat, *, has_data: bool) -> None:
+        """Note that the hub is alive; ``has_data``: of the accepted start."""
         self._active_at = self._turn.now
-        if fit:
+        if has_data:
             self._start_at = self._active_at
         if heartbeat.hub == self._hub:
             self._resume()  # it was silent, but knows us

@@ -11,8 +11,8 @@
 
 A follower is LIVE, or BEHIND until it has a position (minimal) or is caught up (full). A level
 takes over only at or above the position of that which it replaces. A topic is open to readers
-while its follower is LIVE, of one epoch with the namespace, and has reached its read floor; LIVE
-below that, only what was pulled at or above the floor is read.
+while its follower is LIVE, of one epoch with the namespace, and has reached its read floor. While a
+LIVE follower is below the floor, readers get only what was pulled at or above the floor.
 Invariant: the bytes held never exceed the budget; room is made first, by evicting what was pulled,
 then by lowering the largest topics. The namespace is never lowered for another.
 """
@@ -303,8 +303,8 @@ class TopicReplicas:
         replica = self._topics.get(topic)
         if replica is not None:
             self._stop_coming(replica)
-        if replica is not None and replica.current.level == MINIMAL:
-            return
+            if replica.current.level == MINIMAL:
+                return
         if replica is not None and replica.is_live:
             replica.coming = follower = self._set.follow(topic, MINIMAL)
         else:
@@ -312,9 +312,8 @@ class TopicReplicas:
                 self._stop(self._topics.pop(topic).current)
             follower = self._set.follow(topic, MINIMAL)
             self._topics[topic] = TopicReplica(follower)
-        follower.opened(
-            self._next_id(), now=self._turn.now
-        )  # in time it catches up, without a position
+        # If the hub sends no position in time, the follower requests a catch-up.
+        follower.opened(self._next_id(), now=self._turn.now)
         self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
@@ -494,7 +493,10 @@ class TopicReplicas:
             self.view.close(topic, floor=self._pull_floor(topic))
 
     def expected_bytes(self, topic_level: TopicLevel) -> int:
-        """Return the bytes reserved for ``topic_level`` and not held yet; stubs are not held."""
+        """Return the bytes that a catch-up of ``topic_level`` is expected to bring.
+
+        At full these are those reserved and not held yet. At minimal only stubs come.
+        """
         return STUBS_BYTES_MAX if topic_level[1] == MINIMAL else self.budget.unfilled(topic_level)
 
     def check(self) -> None:
@@ -655,7 +657,7 @@ class TopicReplicas:
     def _put(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> Sequence[Swap]:
         """Put entries in place; lower topics to make room, if need be this topic, too."""
         while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
-            self._make_room(topic, swaps.growth)
+            self._lower_for_room(topic, swaps.growth)
             replica, wanted = self._topics.get(topic), self.view.topics.get(topic)
             if replica is not None and replica.staged is not None:
                 wanted = replica.staged
@@ -731,7 +733,7 @@ class TopicReplicas:
     def _cancel(self, stream: int) -> None:
         self._turn.add(Send(Connection.BULK, Cancel(stream=stream)))
 
-    def _make_room(self, topic: int, growth: int) -> None:
+    def _lower_for_room(self, topic: int, growth: int) -> None:
         """Lower the largest topic, or this topic if it is still being joined."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)

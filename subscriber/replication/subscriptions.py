@@ -1,6 +1,6 @@
 """Which topics are followed, and the hub's messages about them: joins, plans, raises, drops.
 
-welcomed ──first fit heartbeat──▶ joins everything, follows what fits the budget
+welcomed ──first heartbeat of an accepted start──▶ joins everything, follows what fits the budget
 welcomed again ──▶ joins what is followed, from its positions: no resync
   its connection has stayed, and nothing is behind ──▶ joins within REJOIN_S: the subscriptions are
   there, and a hub that starts again has all its readers back at once
@@ -42,7 +42,7 @@ ALIVE_S_MAX: Final = 1.25  # between two, without a heartbeat; the hub suspects 
 REJOIN_S: Final = 2.0  # over which readers that need nothing from a restarted hub join it
 LAG_US: Final = 1_000_000  # a shorter lag is not reported: it is that of heartbeats
 NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
-NAMED_MAX: Final = 5  # topics in one error
+NAMED_MAX: Final = 5  # topics in one message
 
 
 class Subscriptions:
@@ -79,10 +79,10 @@ class Subscriptions:
         self._audit_counts = audit_counts  # for the hub
         self._raising: dict[int, tuple[int, ...]] = {}  # to full, with which others or none of them
         self._failures: dict[int, TopicastError] = {}  # why a join has failed, by topic
-        self._join_at = 0.0  # seconds: when everything is joined; inf: a heartbeat decides
-        self._requested = False  # everything was joined on this registration,
-        self._registered = False  # and answered: the hub is notified of every change,
-        self._subscribed = False  # and was since the last answer
+        self._join_at = 0.0  # seconds: when everything is joined; inf: the next heartbeat decides
+        self._requested = False  # the Join of everything was sent on this registration
+        self._registered = False  # the hub has answered a Join on it: changes are subscribed to
+        self._subscribed = False  # and have been, since its last answer
         self._alive_at = 0.0  # seconds: of the last sign of life
         self._lost_s = LOST_S  # of silence, after which the hub may remove us
         self._status = NO_STATUS  # the last status that was sent
@@ -91,10 +91,8 @@ class Subscriptions:
         self._namespace_over: OverBudget | None = None  # it never fitted
         self._late: int | None = None  # a planned topic that was not current when last looked at
         self._refusal = ""  # why no hub registers us, for ``missing``
-        self._hub_at: tuple[int, tuple[int, ...]] = (
-            0,
-            (),
-        )  # epoch and versions of the hub's last heartbeat of an accepted start
+        # Epoch and versions of the hub's last heartbeat of an accepted start
+        self._hub_at: tuple[int, tuple[int, ...]] = (0, ())
 
     @property
     def deadline(self) -> float:
@@ -200,10 +198,10 @@ class Subscriptions:
     def on_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Compare with the positions of hub and catalogd; what is missing is requested."""
         accepted, now = self.accepts(heartbeat.epoch, heartbeat.start), self._turn.now
-        fit = accepted and bool(heartbeat.versions)
-        self._session.on_heartbeat(heartbeat, fit=fit)
+        has_data = accepted and bool(heartbeat.versions)
+        self._session.on_heartbeat(heartbeat, has_data=has_data)
         self.catalog_address = heartbeat.catalog_address or self.catalog_address
-        if not fit:
+        if not has_data:
             return
         self.catalog_alive_at = now - heartbeat.age_ms / 1000
         self._hub_at = heartbeat.epoch, heartbeat.versions
@@ -352,7 +350,8 @@ class Subscriptions:
         if self.catalog_alive_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
         behind = [t for t in self.replicas.topics if not self.replicas.is_current(t)]
-        names = ", ".join("namespace" if t == NAMESPACE else str(t) for t in behind[:5])
+        some = behind[:NAMED_MAX]
+        names = ", ".join("namespace" if topic == NAMESPACE else str(topic) for topic in some)
         return f"{len(behind)} topics are being caught up from {hub}: {names}"
 
     def check(self) -> None:
@@ -382,7 +381,7 @@ class Subscriptions:
         """Return what the start joins as far as it fits: the namespace, then smallest first."""
         namespace = states.get(NAMESPACE)
         full_bytes = namespace.full_bytes if namespace is not None else 0
-        if not self.replicas.resident_set.fits((NAMESPACE, FULL), full_bytes):
+        if not self.replicas.resident_set.make_room((NAMESPACE, FULL), full_bytes):
             self._namespace_over = self._over((NAMESPACE,), full_bytes)
             return []
         if self._automatic:
@@ -434,7 +433,7 @@ class Subscriptions:
     def _makes_room(self, topic_level: TopicLevel, needed_bytes: int) -> bool:
         """Evict pulled tables for topics that are to be held; none if that would not be enough."""
         resident_set = self.replicas.resident_set
-        return needed_bytes <= resident_set.spare_bytes and resident_set.fits(
+        return needed_bytes <= resident_set.spare_bytes and resident_set.make_room(
             topic_level, needed_bytes
         )
 

@@ -42,9 +42,8 @@ from .view import ReadFloor, View
 REPORTED: Final = ORIGINS[SOURCE_REPORTS]
 CATCH_UP: Final = ORIGINS[Source.CATCH_UP]
 
-_Kind = tuple[
-    str, ChangeKind, bool
-]  # an object, the kind of its change, whether its files may differ
+_Kind = tuple[str, ChangeKind, bool]
+"""An object, the kind of its change, and whether its files may differ."""
 
 
 class ChangeFeed:
@@ -52,13 +51,13 @@ class ChangeFeed:
 
     def __init__(self) -> None:
         self.enabled = False  # whether a watch is open
-        # By topic, while a catch-up runs: what was held of the groups that it has changed so far;
+        # By topic, while its catch-up runs: the groups that it has changed, as they were before it
         self._before: dict[int, dict[bytes, TableSnapshot | None]] = {}
-        # what was held of another epoch, of which a snapshot comes;
+        # By topic, while its snapshot comes: the groups that were held, which cannot be compared
         self._renewed: dict[int, dict[bytes, None]] = {}
-        # what pulls brought meanwhile, at full.
+        # By topic, while its catch-up to full runs: the tables that pulls have brought meanwhile
         self._pulled: dict[int, dict[bytes, None]] = {}
-        # Tables that pulls found before the namespace named them.
+        # Tables that pulls found before the namespace named them
         self._unnamed: dict[TableId, None] = {}
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
@@ -73,10 +72,6 @@ class ChangeFeed:
             return ()
         return _from_delta(delta, _stubbed(delta.entries, since=delta.from_version))
 
-    def missed(self, chunk: Chunk) -> tuple[Change, ...]:
-        """Return what a catch-up says has changed, where nothing is held to compare with."""
-        return _changes(_stubbed(chunk.entries), chunk.to_version)
-
     def doubted(self, name: str, version: int) -> tuple[Change, ...]:
         """Return a change of a table of which something wrong was answered."""
         return _changes([(name, ChangeKind.DATA, True)], version) if self.enabled else ()
@@ -84,12 +79,14 @@ class ChangeFeed:
     def on_stubs(
         self, message: Delta | Chunk, view: View, read_floor: ReadFloor
     ) -> tuple[Change, ...]:
-        """Return what a delta or chunk at minimal says has changed.
+        """Return what a delta or chunk at minimal says has changed, while a watch is open.
 
         The first invalidate-all marker is not a change if nothing of the topic was answered before.
         """
         if not message.invalidate_all:
-            return self.stubbed(message) if isinstance(message, Delta) else self.missed(message)
+            if isinstance(message, Delta):
+                return self.stubbed(message)
+            return _changes(_stubbed(message.entries), message.to_version)
         begins = isinstance(message, Chunk) and not message.from_version
         if begins and not read_floor.was_seen(message.topic):
             return ()
@@ -217,10 +214,10 @@ def _kinds(topic: int, swap: Swap) -> Iterable[_Kind]:
 
 
 def _stubbed(entries: Iterable[Entry], *, since: int = 0) -> Iterable[_Kind]:
-    """Return a change of each table of ``entries``; of its own entry the kind, if it is there.
+    """Return a change of each table in ``entries``: of its data, unless its own entry says more.
 
-    ``since``: the version after which files may differ; of a catch-up, whose chunk names only the
-    newest entry of a table, every version.
+    ``since``: files may differ if the table's data is newer. A catch-up names only the newest entry
+    of a table, so there it is 0, and they always may.
     """
     kinds: dict[bytes, tuple[ChangeKind, bool]] = {}
     for entry in entries:
@@ -269,7 +266,7 @@ def _table_kinds(swap: Swap) -> Iterable[_Kind]:
         return []
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
     if before is None or after is None:
-        return []  # nothing was known: this is a load
+        return []  # nothing was known of it: this is a load
     if after.schema_version > before.schema_version:
         return [(name_of(swap.group), ChangeKind.SCHEMA, True)]
     # the table's entry counts for the files of its partitions, too

@@ -14,18 +14,17 @@ ROUND_TRIP_S: Final = 0.002  # as long as no pull was measured
 BYTES_PER_S: Final = 50e6
 ROUND_TRIP_S_MIN, ROUND_TRIP_S_MAX = 1e-4, 1.0  # no network is nearer, or farther away
 BYTES_PER_S_MIN, BYTES_PER_S_MAX = 1e6, 1e9
-SMALL_BYTES: Final = 16 << 10  # replies that take no time but the round trip
-LARGE_BYTES: Final = 256 << 10  # replies that do
-NEWS_SHARE: Final = 0.1
-FAR: Final = 4.0
+SMALL_BYTES: Final = 16 << 10  # a reply up to this size takes a round trip: it measures that
+LARGE_BYTES: Final = 256 << 10  # a reply from this size on takes longer: it measures the rate
+NEWS_SHARE: Final = 0.1  # what a measurement counts, against the estimate before it
+FAR: Final = 4.0  # a measurement further off than so many times the estimate counts as that
 
 
 class LatencyEstimate:
     """An estimate of how long a pull takes, as measured: a round trip, and time for its bytes.
 
-    Small replies measure the round trip, large replies the rate. A single slow pull says little, a
-    hundred of them are the truth: so a measurement counts a tenth, and at most FAR times the
-    estimate before it.
+    Small replies measure the round trip, large replies the rate. A single slow pull moves the
+    estimate little, and a hundred of them move it to what they measure.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from .table_snapshot import Swap, TableSnapshot, snapshot_of
 from .view import TopicView, View, prepare
 
 LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
-PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
+PINNED_SHARE: Final = 0.9  # of what the namespace leaves; it may grow into the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PinPolicy(Protocol):
 class Budget:
     """The bytes that a subscriber may hold, by topic and level: held, and reserved.
 
-        committed == sum over topic levels of max(held, reserved) <= limit, as far as they go
+        held <= limit;  committed == sum over topic levels of max(held, reserved)
 
     At minimal a topic level is what was pulled of a topic, at full all of it. A catch-up reserves
     before it is requested, so that there is room for what is in flight; what goes beyond a
@@ -162,7 +162,7 @@ class ResidentSet:
         self.view = view
         self.budget = budget
         self.evicted = 0  # pulled tables evicted for others
-        self.oversize = 0  # pulled tables not kept: larger than all that is free, or not worth it
+        self.not_kept = 0  # pulled tables: larger than all that is free, or not worth it
         self.pinned_sizes: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
         self.policy = policy
@@ -182,8 +182,8 @@ class ResidentSet:
         names_bytes = self.budget.committed((NAMESPACE, FULL))
         return int(PINNED_SHARE * max(self.budget.limit_bytes - names_bytes, 0))
 
-    def fits(self, topic_level: TopicLevel, size: int, *, group: bytes = b"") -> bool:
-        """Make room by evictions; return whether ``topic_level`` may hold ``size`` bytes more.
+    def make_room(self, topic_level: TopicLevel, size: int, *, group: bytes = b"") -> bool:
+        """Evict pulled tables until ``size`` bytes more fit; return whether they do.
 
         ``group``: the table that needs them; what the policy does not evict for it stays.
         """
@@ -274,7 +274,7 @@ class ResidentSet:
             self.apply_to_pulled(topic_level[0], held.pulled, entries)
         swaps, growth = prepare(held, entries)
         while not self.budget.fits(topic_level, growth):
-            if not self.fits(topic_level, growth):
+            if not self.make_room(topic_level, growth):
                 return NoRoom(growth)
             swaps, growth = prepare(held, entries)  # the evicted may be of this very topic
         self.view.install(held, swaps, growth)
@@ -294,7 +294,7 @@ class ResidentSet:
         topic_level = (topic, MINIMAL)
         swaps, growth = prepare(held, entries)
         if not self.budget.fits(topic_level, growth):
-            fits = self.fits(topic_level, growth)
+            fits = self.make_room(topic_level, growth)
             swaps, growth = prepare(held, entries)  # the evicted may be of this topic
             if not fits:
                 for swap in swaps:
@@ -317,12 +317,12 @@ class ResidentSet:
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
         pinned = self.policy.pinned(group)
         if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
-            self.oversize += not pinned
+            self.not_kept += not pinned
             return False
         others = self.pinned_bytes - self.pinned_sizes.get((topic, group), 0)
         if pinned and content.held_bytes > self.pinnable_bytes - others:
             return False
-        if not self.fits((topic, MINIMAL), growth, group=group):
+        if not self.make_room((topic, MINIMAL), growth, group=group):
             return False
         before = held.groups.get(group)  # it may have been evicted for itself
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)

@@ -11,8 +11,9 @@ A row is an exact tuple, made an ``Entry`` only while it is looked at: CPython's
 leaves exact tuples of bytes and numbers alone, and would walk through all else that is held, 46 ms
 for 150 MB, at any time.
 
-What was pulled may be a part: the table without blocks, or the blocks that some selectors need. Of
-a part only what is in it is followed; a change elsewhere may be selected, too, so it ends them.
+What was pulled may be a part: the table without blocks, or the blocks that some selectors need. A
+part takes the changes of its own entries. Any change of the table may concern what a selector
+selects, so it ends every selection that is older.
 """
 
 from bisect import bisect_left, bisect_right

@@ -56,9 +56,9 @@ NEAR_RATIO: Final = 0.7  # of difflib's: one letter of four may differ
 NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the missing name: at most 20 ms
 NEAR_DBS_MAX: Final = 2000
 NEAR_TABLES_MAX: Final = 3  # named like a database that there is not
-HEADS_MAX: Final = 1024  # slots for decoded tables, kept in addition to the budget,
-SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes several slots,
-HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
+HEADS_MAX: Final = 1024  # slots for decoded tables, which are kept in addition to the budget
+SLOT_BYTES: Final = 8192  # of a slot; a wide table takes several slots
+HEADS_SHARE: Final = 0.125  # of the budget, which all slots together do not exceed
 
 Position = tuple[int, int]  # epoch, version
 NEVER: Final[Position] = (0, 0)
@@ -73,11 +73,11 @@ class TopicView:
     held_bytes: int = 0  # accounted bytes of all groups
     hits: int = 0  # answers; counted without a lock, so it may miss a few
     opening: object | None = None  # while the topic is open: another object each time it opens
-    reached: tuple[int, int] = (0, 0)  # while it is open: epoch and version of what is held
+    reached: Position = NEVER  # while it is open: that of what is held
     pulled_only: bool = False  # changes of what was not pulled are not applied
     epoch: int = 0  # of all versions in ``groups``
     invalidated_to: int = 0  # version: pulled content that is older was evicted
-    pulled_floor: tuple[int, int] | None = None  # while it is closed: pulls answer from here on
+    pulled_floor: Position | None = None  # while it is closed: pulls answer from here on
     pulled: "TopicView | None" = None  # of a full topic: tables of which only stubs are sent
 
     def begin(self, epoch: int) -> None:
@@ -151,17 +151,17 @@ class View:
             problem_key(), decode_problem, None
         )
 
-    # For the background thread
+    # For the engine's thread
 
-    def open(self, topic: int, reached: tuple[int, int] = (0, 0)) -> None:
-        """Let memory answer for ``topic``, which has ``reached`` this epoch and version."""
+    def open(self, topic: int, reached: Position = NEVER) -> None:
+        """Let memory answer for ``topic``, which has ``reached`` this position."""
         held = self.topics.setdefault(topic, TopicView())
         held.reached = reached
         held.pulled_floor = None
         if held.opening is None:
             held.opening = object()
 
-    def close(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
+    def close(self, topic: int, *, floor: Position | None = None) -> None:
         """Let memory answer for ``topic`` only with tables pulled at or above ``floor``.
 
         What is held stays. An equal floor stays the same object.
@@ -296,10 +296,10 @@ class View:
         key = parse_table_key(group)
         return table_topic(key.db, key.table, self.num_topics)
 
-    def reached(self, db: str, table: str) -> tuple[int, int]:
-        """Return epoch and version up to which a table's topic is held, (0, 0) if it is not."""
+    def reached(self, db: str, table: str) -> Position:
+        """Return the position up to which a table's topic is held, NEVER if it is not open."""
         held = self.topics.get(table_topic(db, table, self.num_topics))
-        return held.reached if held is not None and held.opening is not None else (0, 0)
+        return held.reached if held is not None and held.opening is not None else NEVER
 
     def unfollowed(self) -> Unfollowed:
         """Return the topics that were not open since they were joined, or are not joined.

@@ -80,7 +80,7 @@ def count_held(member: Core, counts: Counter[str], *, now: float) -> None:
     counts["pulled ahead"] += member.stats().result.prefetches
     counts["topics outgrown"] += subscriptions.evictions
     counts["tables given up"] += subscriptions.replicas.resident_set.evicted
-    counts["oversize"] += subscriptions.replicas.resident_set.oversize
+    counts["oversize"] += subscriptions.replicas.resident_set.not_kept
     counts["catch-ups"] += subscriptions.replicas.catch_ups
 
 

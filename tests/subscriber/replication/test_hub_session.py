@@ -104,7 +104,7 @@ class Session:
     def repeats(self, *, now: float) -> Effects:
         """Return what is sent again, to a hub that is alive."""
         self._turn.now = now
-        self.session.on_heartbeat(HEARTBEAT, fit=True)
+        self.session.on_heartbeat(HEARTBEAT, has_data=True)
         self.session.tick()
         return self._turn.end()
 
