@@ -102,7 +102,7 @@ def files(
             on_change=on_change,
         )
         if dry_run or not watch:
-            plan, names = plan_run(catalog, known, partial(tables_of, catalog, pattern), full=full)
+            plan, names = _plan_run(catalog, known, partial(tables_of, catalog, pattern), full=full)
             report.continued = full and not plan.lists_all
             rate = max_requests_per_second
             batch_max = BATCH_MAX if rate is None else min(BATCH_MAX, max(1, int(rate * BATCH_S)))
@@ -141,7 +141,7 @@ def once(sweeper: Sweeper, names: Sequence[str], plan: SweepPlan, *, dry_run: bo
         pass
 
 
-def plan_run(
+def _plan_run(
     catalog: Subscriber, known: KnownFiles, names: Callable[[], Sequence[str]], *, full: bool
 ) -> tuple[SweepPlan, Sequence[str]]:
     """Return what a run lists of the tables ``names``, and these.

@@ -1,4 +1,4 @@
-"""Progress and Report: the output of every pipeline while it runs, and at its end."""
+"""RunProgress and RunReport: the output of every pipeline while it runs, and at its end."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

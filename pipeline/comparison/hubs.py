@@ -2,7 +2,7 @@
 
     hub ──catch-up of a topic──▶ version, a mark for each key ──┐
     catalogd's store as of that version ────────────────────────┴▶ groups that differ
-    hub, store: these groups once more ──▶ entry by entry ──▶ Verdict
+    hub, store: these groups once more ──▶ entry by entry ──▶ verdict
 
 It runs on Spark's driver: hubs do not know the keys of executors, which catalogd alone admits, and
 the entries of a hub are in its memory, so that one stream of them keeps up with several tasks.
@@ -145,7 +145,7 @@ class HubSide:
                     RunProgress(step=f"topics of {self.name}", done=done, left=len(topics) - done)
                 )
                 try:
-                    self._patiently(topic, as_of, wanted, into=found)
+                    self._compare_kept(topic, as_of, wanted, into=found)
                 except NotReady:
                     raise  # catalogd does not answer; of a hub, this is another LinkError
                 except (LinkError, HistoryGone, UsageError) as error:
@@ -153,9 +153,10 @@ class HubSide:
                     break
         return found
 
-    def _patiently(
+    def _compare_kept(
         self, topic: int, as_of: SnapshotVersion, wanted: ObjectSelection, *, into: SideResult
     ) -> None:
+        """Compare ``topic`` as of a version that catalogd still keeps."""
         for _ in range(ATTEMPTS_MAX - 1):
             with suppress(HistoryGone):  # of the hub's version, which is newer by now
                 return self._compare(topic, as_of, wanted, into=into)

@@ -1,6 +1,6 @@
 """Tables: compares those of the metastore with those of catalogd's store, in a task of Spark.
 
-    catalogd's blocks, in order ──▶ 1000 names ──▶ the same partitions of the metastore ──▶ Verdict
+    catalogd's blocks, in order ──▶ 1000 names ──▶ the same partitions of the metastore ──▶ verdict
 
 A task holds one such part, and the names of the partitions of one table.
 """

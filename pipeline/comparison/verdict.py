@@ -1,4 +1,4 @@
-"""Verdict: the differences of a database or table between a side and catalogd's store. Pure."""
+"""TableVerdict: what differs of a database or table between a side and catalogd's store. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

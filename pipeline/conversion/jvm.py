@@ -39,10 +39,10 @@ def answered(what: str) -> Iterator[None]:
     except TopicastError:
         raise
     except Exception as error:
-        raise SourceError(f"{what}: {first_line(error)}") from error
+        raise SourceError(f"{what}: {cause_of(error)}") from error
 
 
-def first_line(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """Return what Spark says was the cause, in one line."""
     found = str(getattr(error, "java_exception", None) or error).strip()
     return f"{type(error).__name__}: {found.splitlines()[0][:500] if found else 'no reason given'}"

@@ -46,7 +46,7 @@ from ...topics.wire.messages.questions import (
     ReadVersions,
 )
 from .options import EARLIEST, LATEST, SourceOptions, hubs_of
-from .renewal import PySparkDaemon, grant, this_application
+from .renewal import ApplicationProcess, grant, this_application
 from .scanning import (
     ANSWER_S,
     PATIENCE_S,
@@ -116,7 +116,7 @@ class ReadPlanner:
         *,
         welcome: Welcome,
         credential: Credential,
-        application: PySparkDaemon,
+        application: ApplicationProcess,
         patience_s: float,
     ) -> None:
         """``patience_s``: how long a request that fails for a passing reason is repeated."""
@@ -267,14 +267,15 @@ class ReadPlanner:
                 return self._works(as_of, _bundles(self._pieces(as_of, options)))
 
     def _members(self) -> Subscribers:
+        """Return who is registered with the hub that answers."""
         wanted = ReadSubscribers()
         return self._patiently(lambda: self._hub.inspect(wanted, timeout_s=ANSWER_S))
 
     def _drivers(self) -> list[dict[str, Any]]:
         """Return what each attached driver of the hub that answers says of itself."""
-        members = self._patiently(lambda: self._hub.inspect(ReadSubscribers(), timeout_s=ANSWER_S))
+        members = self._members().rows
         readers = [
-            one.registration for one in members.rows if one.role == "reader" and one.state != "LOST"
+            one.registration for one in members if one.role == "reader" and one.state != "LOST"
         ]
         answers = self._hub.inspect_readers(ReadDriver, readers, timeout_s=ANSWER_S)
         return [
@@ -368,7 +369,7 @@ class ReadPlanner:
 @contextmanager
 def planning(
     options: SourceOptions,
-    application: PySparkDaemon | None = None,
+    application: ApplicationProcess | None = None,
     *,
     patience_s: float = PATIENCE_S,
 ) -> Iterator[ReadPlanner]:
@@ -406,7 +407,7 @@ class StreamPlanner:
     It connects with its first call. For one thread; ``close`` it.
     """
 
-    def __init__(self, options: SourceOptions, application: PySparkDaemon) -> None:
+    def __init__(self, options: SourceOptions, application: ApplicationProcess) -> None:
         """As the arguments of ``planning``."""
         self._options = options
         self._application = application

@@ -132,7 +132,7 @@ class TaskReader:
         found = (change_row(span.topic, row) for row in changes(catalogd, span, epoch=epoch))
         selected = (row for row in found if self._options.selects(row.table))
         try:
-            yield from last_of_each(selected) if self._options.latest_state else selected
+            yield from _last_of_each(selected) if self._options.latest_state else selected
         except HistoryGone:
             if self._options.fail_on_data_loss:
                 raise
@@ -288,7 +288,7 @@ def catalogd_of(work: Work, *, refused_s: float = REFUSED_S) -> Iterator[Convers
         raise AuthRefused(f"{where} does not admit {client}: {why}; read anew") from error
 
 
-def last_of_each(rows: Iterable[ChangedObject]) -> list[ChangedObject]:
+def _last_of_each(rows: Iterable[ChangedObject]) -> list[ChangedObject]:
     """Return the last of ``rows`` of each table and partition, and that a table was dropped before.
 
     Cost: memory for all of them.

@@ -40,12 +40,13 @@ _LOCK_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class PySparkDaemon:
-    """The process that starts Spark's Python processes: it lives as long as the SparkContext.
+class ApplicationProcess:
+    """A process that lives as long as the application whose executors read.
 
-    It is the daemon that forks them, else the JVM; of a stream the process that plans its batches,
-    which lives as long as the query. ``began``: when it began, in ticks since the machine's start;
-    empty where that is not known. It tells the process from a later process with its ``pid``.
+    That is the daemon that forks Spark's Python processes, else the JVM; of a stream it is the
+    process that plans its batches, which lives as long as the query. ``began``: when it began, in
+    ticks since the machine's start, which tells it from a later process with its ``pid``; empty
+    where that is not known.
     """
 
     pid: int
@@ -67,12 +68,12 @@ class PySparkDaemon:
         return derived_pair(credential.pair, purpose.encode())
 
 
-def application_of(pid: int) -> PySparkDaemon:
-    """Return the application with the process id ``pid``."""
-    return PySparkDaemon(pid, _began(pid))
+def application_of(pid: int) -> ApplicationProcess:
+    """Return the application that lives as long as the process ``pid``."""
+    return ApplicationProcess(pid, _began(pid))
 
 
-def this_application() -> PySparkDaemon:
+def this_application() -> ApplicationProcess:
     """Return the application that has started this process."""
     return application_of(os.getppid())
 
@@ -86,7 +87,7 @@ def grant(catalogd: Conversation, public: str, *, lease_s: int = LEASE_S) -> Non
 def renew(
     hubs: Sequence[Address],
     credential: Credential,
-    application: PySparkDaemon,
+    application: ApplicationProcess,
     *,
     wait: Callable[[float], bool],
 ) -> None:
@@ -119,7 +120,7 @@ def renew(
 
 
 def start_renewal(
-    statestores: Sequence[Address], key_file: str | None, application: PySparkDaemon
+    statestores: Sequence[Address], key_file: str | None, application: ApplicationProcess
 ) -> None:
     """Start the process that renews for ``application``, unless it runs already."""
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
@@ -157,7 +158,7 @@ def discard_leftovers(folder: Path) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Renew as ``start_renewal`` says; SIGTERM, and SIGHUP from Spark's daemon, end it."""
     pid, began, hubs, *key_file = arguments
-    application, ended = PySparkDaemon(int(pid), began), threading.Event()
+    application, ended = ApplicationProcess(int(pid), began), threading.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the shell that the driver runs in

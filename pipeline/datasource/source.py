@@ -46,7 +46,7 @@ from .conditions import Conditions, condition_of
 from .options import LATEST, SourceOptions, read_options
 from .planning import ReadPlanner, StreamPlanner, Work, planning
 from .reading import TaskReader
-from .renewal import PySparkDaemon, application_of, start_renewal, this_application
+from .renewal import ApplicationProcess, application_of, start_renewal, this_application
 from .snapshot_versions import SnapshotVersion, offset_of, snapshot_version_at
 from .views import CHANGES, VIEWS, SourceView
 
@@ -178,7 +178,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
 
 
 class TopicastSource(DataSource):
-    """The data source; its options are those of ``options.Options``."""
+    """The data source; its options are those of ``SourceOptions``."""
 
     @classmethod
     def name(cls) -> str:
@@ -225,7 +225,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _splits(
-    works: Sequence[Work], options: SourceOptions, application: PySparkDaemon
+    works: Sequence[Work], options: SourceOptions, application: ApplicationProcess
 ) -> list[Split]:
     """Return the splits of ``works``; the key in them is admitted as long as ``application``."""
     if any(work.credential for work in works):

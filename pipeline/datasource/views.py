@@ -76,8 +76,6 @@ class FilesRow(NamedTuple):
     facts: Mapping[str, Any]
 
 
-"""The kind of a row of ``changes`` whose table or partition is gone."""
-
 SNAPSHOT: Final = "snapshot"
 """The kind of a row that says what there is, where the changes that led to it are not known."""
 

@@ -1,4 +1,4 @@
-"""Known: catalogd's facts about the files of tables; also sends it the results of a sweep."""
+"""KnownFiles: catalogd's facts about the files of tables, and the results of a sweep for it."""
 
 import os
 from bisect import bisect
@@ -213,13 +213,13 @@ class KnownFiles:
         for count in NEWEST_MAX:
             rows = self._history(table, after=noticed.version, count=count)
             others = [row for row in rows if row["version"] not in noticed.own]
-            changes = [row for row in others if row["change"] not in LOADS]
-            if changes or len(rows) < count:
+            notified = [row for row in others if row["change"] not in LOADS]
+            if notified or len(rows) < count:
                 break
         if others:
             noticed.or_loaded_ms = int(others[0]["time_us"]) // 1000
-        if changes:
-            noticed.at_ms = int(changes[0]["time_us"]) // 1000
+        if notified:
+            noticed.at_ms = int(notified[0]["time_us"]) // 1000
         noticed.leave_out(rows)
         return noticed.or_loaded_ms if loads else noticed.at_ms
 

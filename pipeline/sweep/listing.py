@@ -1,6 +1,6 @@
 """Lister: lists folders through the Hadoop file systems of a Spark session.
 
-    folders ──batches──▶ threads ──two calls of the JVM for each batch──▶ a text ──▶ Entry, …
+    folders ──batches──▶ threads ──two calls of the JVM for each batch──▶ a text ──▶ entries
 
 Spark's own listing keeps all of a table in the JVM, and each file would cost a call from Python;
 the text of a whole batch costs one. A request is one LIST of one folder.

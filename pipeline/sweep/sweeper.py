@@ -58,7 +58,7 @@ class Listed:
 
 
 @dataclass(slots=True)
-class SeenTimes:
+class _SeenTimes:
     """When the folders of partitions last changed, as they were seen in the folders above."""
 
     at_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -71,17 +71,17 @@ class SeenTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepTarget:
+class _SweepTarget:
     """A table that is swept; ``plan`` None: given partitions are listed, whatever is known."""
 
     name: str
     table: Table
     plan: SweepPlan | None = None
-    seen: SeenTimes = field(default_factory=SeenTimes)
+    seen: _SeenTimes = field(default_factory=_SeenTimes)
 
 
 @dataclass(slots=True)
-class PartitionBatch:
+class _PartitionBatch:
     """Partitions that are listed together, from a range of a table's sorted partitions."""
 
     due: list[str] = field(default_factory=list)
@@ -157,7 +157,7 @@ class Sweeper:
                 continue
             self._report.tables += 1
             self._count_planned(table, partitions)
-            known, target = KnownInOrder(self._known, name), SweepTarget(name, table, plan)
+            known, target = KnownInOrder(self._known, name), _SweepTarget(name, table, plan)
             for at in range(0, len(partitions), self._batch_max):
                 batch = partitions[at : at + self._batch_max]
                 before = known.of(batch, facts_max=self._batch_max)
@@ -174,7 +174,7 @@ class Sweeper:
                 table = self._catalog.table(name)
                 if has_files(table):
                     self._report.tables += 1
-                    yield from self._table(SweepTarget(name, table, plan))
+                    yield from self._table(_SweepTarget(name, table, plan))
             except NoSuchObject:
                 pass  # dropped meanwhile: it has no files any more
             except SourceError as error:
@@ -197,7 +197,7 @@ class Sweeper:
             batch = partitions[at : at + self._batch_max]
             before_first = batch[0][:-1] if batch[0] else None  # what sorts before it
             known = KnownInOrder(self._known, name, behind=before_first)
-            found |= self._batch(SweepTarget(name, table), batch, known=known)[1]
+            found |= self._batch(_SweepTarget(name, table), batch, known=known)[1]
         return found
 
     def look_for_folders(self, name: str) -> None:
@@ -207,7 +207,7 @@ class Sweeper:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
         """
         partitions = self._catalog.partition_names(name)
-        for _ in self._unknown_folders(SweepTarget(name, self._catalog.table(name)), partitions):
+        for _ in self._unknown_folders(_SweepTarget(name, self._catalog.table(name)), partitions):
             pass
 
     def mark(self, names: Sequence[str], plan: SweepPlan) -> None:
@@ -238,7 +238,7 @@ class Sweeper:
     def _names(self, name: str, table: Table) -> list[str]:
         return sorted(self._catalog.partition_names(name)) if table.partition_keys else [""]
 
-    def _table(self, target: SweepTarget) -> Iterator[None]:
+    def _table(self, target: _SweepTarget) -> Iterator[None]:
         name, table = target.name, target.table
         known = KnownInOrder(self._known, name, pages_ahead=PAGES_AHEAD)
         partitions = self._names(name, table)
@@ -257,7 +257,7 @@ class Sweeper:
             self._show()
             yield
 
-    def _unknown_folders(self, target: SweepTarget, partitions: Sequence[str]) -> Iterator[None]:
+    def _unknown_folders(self, target: _SweepTarget, partitions: Sequence[str]) -> Iterator[None]:
         name, table = target.name, target.table
         if not table.partition_keys or not table.data_location:
             return
@@ -281,8 +281,8 @@ class Sweeper:
             yield
 
     def _batch(
-        self, target: SweepTarget, partitions: Sequence[str], at: int = 0, *, known: KnownInOrder
-    ) -> tuple[PartitionBatch, dict[str, Listed]]:
+        self, target: _SweepTarget, partitions: Sequence[str], at: int = 0, *, known: KnownInOrder
+    ) -> tuple[_PartitionBatch, dict[str, Listed]]:
         """List, compare and report the next batch of ``known``; return it and what was found.
 
         ``at``: where in ``partitions`` it begins.
@@ -319,8 +319,8 @@ class Sweeper:
         return batch, listed
 
     def _chosen(
-        self, target: SweepTarget, partitions: Sequence[str], at: int, *, known: KnownInOrder
-    ) -> PartitionBatch:
+        self, target: _SweepTarget, partitions: Sequence[str], at: int, *, known: KnownInOrder
+    ) -> _PartitionBatch:
         """Return the next batch: with a plan from as many partitions as it takes to fill it.
 
         Without a plan it is all of ``partitions``, and nothing else is looked at.
@@ -328,8 +328,8 @@ class Sweeper:
         known.begin()
         if target.plan is None:
             before = known.of(partitions, facts_max=self._batch_max)
-            return PartitionBatch(list(partitions), before, until=partitions[-1])
-        batch, left = PartitionBatch(), len(partitions) - at
+            return _PartitionBatch(list(partitions), before, until=partitions[-1])
+        batch, left = _PartitionBatch(), len(partitions) - at
         while True:
             begin = at + batch.size
             some = partitions[begin : begin + self._batch_max - len(batch.due)]
@@ -347,7 +347,7 @@ class Sweeper:
                 return batch
 
     def _due_anyhow(
-        self, target: SweepTarget, batch: Sequence[str], before: Mapping[str, FileFacts]
+        self, target: _SweepTarget, batch: Sequence[str], before: Mapping[str, FileFacts]
     ) -> set[str]:
         """Return the partitions of ``batch`` that are listed whatever the times of folders say."""
         table, plan = target.table, target.plan
@@ -357,7 +357,7 @@ class Sweeper:
         return set(plan.due(target.name, batch, before))
 
     def _due(
-        self, target: SweepTarget, batch: Sequence[str], *, before: Mapping[str, FileFacts]
+        self, target: _SweepTarget, batch: Sequence[str], *, before: Mapping[str, FileFacts]
     ) -> list[str]:
         """Return the partitions of ``batch`` to list; count those known without a LIST."""
         due = self._due_anyhow(target, batch, before)
@@ -375,7 +375,7 @@ class Sweeper:
             due.update(one for one in unseen if self._lister.is_timed(where.get(one, "")))
         return [one for one in batch if one in due]
 
-    def _listed(self, target: SweepTarget, batch: Sequence[str]) -> dict[str, Listed]:
+    def _listed(self, target: _SweepTarget, batch: Sequence[str]) -> dict[str, Listed]:
         """Return what is in the folders of each partition of ``batch`` that exists."""
         folders = self._locations(target.name, target.table, batch)
         found = {}

@@ -72,7 +72,7 @@ class ReadView:
         Raises:
             StaleMetadata: some are not; says which. Retriable: read and plan again.
         """
-        stale = stale_of(self._tables, self._validate)
+        stale = _stale_of(self._tables, self._validate)
         if stale:
             names = ", ".join(table_name(*name) for name in stale)
             raise StaleMetadata(f"changed since they were read: {names}")
@@ -115,14 +115,14 @@ def open_read_view(
     while True:
         for name in missing:
             tables[name] = read(name, max(deadline - time.monotonic(), 0.0))
-        missing = stale_of(tables, validate)
+        missing = _stale_of(tables, validate)
         if not missing:
             return ReadView(tables, validate)
         if time.monotonic() >= deadline:
             raise NotReady(f"{table_name(*missing[0])} changes faster than it can be read")
 
 
-def stale_of(tables: Mapping[TableId, VersionedTable], validate: Validate) -> tuple[TableId, ...]:
+def _stale_of(tables: Mapping[TableId, VersionedTable], validate: Validate) -> tuple[TableId, ...]:
     """Return the names of the tables whose version is not the newest."""
     names = tuple(tables)
     claims = claims_of(((name, tables[name].version) for name in names), whole=True)

@@ -2,9 +2,9 @@
 
     request ──▶ contents ──▶ bytes that the metastore returned, spliced into a reply
 
-What is not known here for certain is refused, and whoever asked asks the metastore: that there is
+An answer that is not certain here is refused, and the client then asks the metastore: that there is
 no such object (a list of what was asked for by name is whole, or refused), tables whose readers the
-metastore examines or that have a metastore of their own, and selections that it reads otherwise.
+metastore examines or that have a catalog of their own, and selections that it reads otherwise.
 Source: hive_metastore.thrift of Hive 2.3; what Spark calls: docs/design/0021-endpoint.md.
 """
 

@@ -21,7 +21,6 @@ from .replies import INTERNAL_ERROR, UNKNOWN_METHOD, application_error, failure,
 from .requests import Request
 
 TOKEN_KEY: Final = "topicast.token"
-TOKEN_CHARS_MIN: Final = 16  # of 64 letters and digits that is 96 bits
 GREET: Final = "set_ugi"
 SET: Final = "setMetaConf"
 LEAVE: Final = "shutdown"

@@ -165,6 +165,7 @@ class PendingCommands:
         """Has the commands that wait for a key polled at the end of this turn.
 
         Caller: the part of the core that has changed what the key stands for, in the same turn.
+        Affects: these commands only; a key for which nothing waits costs nothing.
         """
         self._last = 0  # number of the last command that waited
         self._keys: dict[int, tuple[Key, ...]] = {}  # by number: the keys it is filed under

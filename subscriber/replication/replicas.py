@@ -423,7 +423,11 @@ class TopicReplicas:
             self._feed(topic_level, Due())
 
     def lose_streams(self) -> None:
-        """Request again all that is under way: the hub, or the accepted start, has changed."""
+        """Request again all that is under way: the hub, or the accepted start, has changed.
+
+        Caller: the subscriptions at a registration, the session with catalogd for another start.
+        Affects: followers that are behind, whose next catch-up begins at their position.
+        """
         for topic_level in self._set.lose_streams():
             self._feed(topic_level, StreamLost())
 
@@ -474,7 +478,11 @@ class TopicReplicas:
             self.update_access(topic)
 
     def distrust(self, topic: int, group: bytes) -> None:
-        """Discard what memory answers of a table, and notify watches: it was not what it says."""
+        """Discard what memory answers of a table.
+
+        Caller: the self-audit, for a table that is not as catalogd has it.
+        Affects: readers, whose next read pulls the table; watches, which see a change of it.
+        """
         self.resident_set.distrust(topic, group)
         version = self._topics[topic].current.version
         self._changes += self.change_feed.doubted(name_of(group), version)
@@ -485,7 +493,11 @@ class TopicReplicas:
             self.change_feed.on_pulled(db, table, self.view)
 
     def update_access(self, topic: int) -> None:
-        """Open ``topic`` to readers, or close it, by its position and its read floor."""
+        """Open ``topic`` to readers, or close it, by its position and its read floor.
+
+        Caller: the replicas after each step, the session with catalogd after it raised the floor.
+        Affects: what memory answers of the topic; the commands that wait for it.
+        """
         self._wake(topic)
         if self.is_current(topic):
             self.view.open(topic, self._topics[topic].position)

@@ -156,7 +156,12 @@ class Subscriptions:
             self.join((topic,), level)
 
     def join_minimal(self, topic: int) -> None:
-        """Follow ``topic`` at minimal, if its few bytes are free."""
+        """Follow ``topic`` at minimal, if its few bytes are free.
+
+        Caller: the placement for a first read, a pin or a watch of all changes; ``settle`` for a
+        topic that outgrew its room.
+        Affects: what was held of the topic at full, which is discarded; watches, which get stubs.
+        """
         self._join_minimal((topic,))
 
     def namespace_failure(self) -> OverBudget | None:
@@ -173,7 +178,11 @@ class Subscriptions:
         return topics
 
     def drop(self, topic: int) -> None:
-        """Lower ``topic`` to none."""
+        """Lower ``topic`` to none.
+
+        Caller: the placement for a plan or an order by hand, ``on_joined`` if a level is denied.
+        Affects: readers, which pull its tables; watches, which see no change of them any more.
+        """
         self._raising.pop(topic, None)
         self._failures.pop(topic, None)
         if topic in self.replicas:

@@ -48,12 +48,12 @@ def keep_in(jvm: Any, kept: MutableMapping[str, Any]) -> None:
     _KEPT[jvm] = kept
 
 
-def kept_objects(jvm: Any) -> MutableMapping[str, Any]:
-    """Return the objects that a JVM is to have once, by names that ``kept_name`` makes."""
+def _kept_objects(jvm: Any) -> MutableMapping[str, Any]:
+    """Return the objects that a JVM is to have once, by names that ``_kept_name`` makes."""
     return _KEPT.setdefault(jvm, {})
 
 
-def kept_name(name: str, source: str, of: str = "") -> str:
+def _kept_name(name: str, source: str, of: str = "") -> str:
     """Return the name of an object of the class ``name`` with this source; ``of``: what it serves.
 
     A class of another source has other methods, so its objects have other names.
@@ -67,7 +67,7 @@ def java_singleton(jvm: Any, name: str, source: str, *arguments: Any) -> Any:
     Raises:
         Py4JError, TypeError: as `java_object`.
     """
-    kept, key = kept_objects(jvm), kept_name(name, source)
+    kept, key = _kept_objects(jvm), _kept_name(name, source)
     found = kept.get(key)
     if found is None:
         found = kept[key] = java_object(jvm, name, source, *arguments)

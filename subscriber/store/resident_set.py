@@ -186,6 +186,9 @@ class ResidentSet:
         """Evict pulled tables until ``size`` bytes more fit; return whether they do.
 
         ``group``: the table that needs them; what the policy does not evict for it stays.
+
+        Caller: the subscriptions before a topic is raised, this set before it installs anything.
+        Affects: readers of the evicted tables, whose next read pulls; guesses of reservations.
         """
         if not self.budget.fits(topic_level, size):
             for guess in self._guesses:
@@ -364,7 +367,11 @@ class ResidentSet:
         return True
 
     def repin(self, topic: int, group: bytes) -> None:
-        """Note that a table was pinned or unpinned."""
+        """Note that a table was pinned or unpinned.
+
+        Caller: the prefetcher for orders and scanned names, this set when all names are discarded.
+        Affects: the table, if it is held: evictions spare it from now on, or no more.
+        """
         held = self.view.pulled(topic)
         if held is not None and group in held.groups:
             self._note(topic, group, held.groups[group])

@@ -461,12 +461,19 @@ class ReadFloor:
         return self._bounds.get(topic, NEVER)
 
     def answered(self, topic: int, position: Position) -> None:
-        """Note that a reader is answered something of ``topic`` as of ``position``."""
+        """Note that a reader is answered something of ``topic`` as of ``position``.
+
+        Caller: the replicas for content that readers see, the session with catalogd for a reply.
+        Affects: memory and pulls, which answer nothing older; the next comparison of lineages.
+        """
         self.mark_seen(topic)
         self.raise_to(topic, position)
 
     def raise_to(self, topic: int, position: Position) -> None:
-        """Raise the floor of ``topic`` to ``position``, if it is lower."""
+        """Raise the floor of ``topic`` to ``position``, if it is lower.
+
+        Caller: the session with catalogd for a sync; ``answered``. Affects: as that.
+        """
         if position > self.of(topic):
             self._bounds[topic] = position
 

@@ -4,10 +4,10 @@
        every SEEK_S            one call every POLL_S               gone: released
 
 A client's session inherits what finds all sessions; those from before the attach are found here.
-The server keeps plans of each, which hold relations. An adapter: it reads the server's own map, for
-to get a session from Spark by its key counts as a use, and it would never expire. It loads no
-class, and makes nothing: without a server it costs three calls every SEEK_S. The plans of a session
-are held as long as the server has it, and POLL_S more.
+The server keeps plans of each session, which hold relations. An adapter: it reads the server's own
+map, because Spark counts it as a use if a session is got by its key, which then would never expire.
+It loads no class, and makes nothing: without a server it costs three calls every SEEK_S. It holds
+the plans of a session as long as the server has the session, and POLL_S more.
 """
 
 import time

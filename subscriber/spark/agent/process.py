@@ -95,7 +95,7 @@ class _Context(SimpleNamespace):
     """What an attach uses of a context of PySpark's; unlike its base it can be held weakly."""
 
 
-class JvmSession:
+class _JvmSession:
     """What an attach uses of a session of PySpark's, for the JVM's session ``java``."""
 
     def __init__(self, java: Any, context: Any, gateway: Any) -> None:
@@ -126,7 +126,7 @@ class _Agent:
         self._board = self._bootstrap.board()
         self._given = settings.get("attach", {})
         self._driver = Driver(self._bootstrap, pid=self._given.get("pid") or driver)
-        self._session: JvmSession | None = None
+        self._session: _JvmSession | None = None
         self._is_begun = threading.Event()  # the driver is attached, or could not be
         self._is_detached = threading.Event()
         self._lock = threading.Lock()  # of the end
@@ -163,7 +163,7 @@ class _Agent:
             java = self._first_session(context)
             if java is None:
                 return
-            self._session = JvmSession(java, context, self._gateway)
+            self._session = _JvmSession(java, context, self._gateway)
             given = self._given.get("arguments", {})
             # The handle has asked before this agent was up, and was not answered within 1 s.
             control = str(self._bootstrap.control())

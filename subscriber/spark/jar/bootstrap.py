@@ -55,7 +55,7 @@ def bootstrap_of(session: Any, given: Mapping[str, object], command: str | None)
     for word in shlex.split(command) if command else OWN:
         words.add(word)
     path = "" if command else os.environ.get("PYTHONPATH", "")
-    settings = settings_text(given, os.environ)
+    settings = _settings_text(given, os.environ)
     any_ = _any(session)
     check_release(any_)
     found = any_.attach(session._sc._jsc.sc(), words, path, settings)
@@ -84,7 +84,7 @@ def has_jar(jvm: Any) -> bool:
     return loader.getResource(f"{NAME}.class") is not None
 
 
-def settings_text(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
+def _settings_text(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
     """Return what an agent gets of this Python, as JSON."""
     settings = {
         "arguments": {key: value for key, value in given.items() if value is not None},

@@ -127,7 +127,7 @@ class UnknownCatalog(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class JavaMethod:
+class _JavaMethod:
     """A method of Java: names of types as source code has them."""
 
     returns: str
@@ -145,7 +145,7 @@ def catalog_source(text: str, *, excluded: Iterable[str]) -> str:
     Raises:
         UnknownCatalog: a method cannot be overridden, or there is no getTable.
     """
-    methods = methods_of(text, excluded=frozenset(excluded))
+    methods = _methods_of(text, excluded=frozenset(excluded))
     reads = [one for one in methods if one.name in READS]
     if not any(one.name == "getTable" for one in reads):
         raise UnknownCatalog(f"{CATALOG} has no method getTable")
@@ -163,13 +163,13 @@ def catalog_source(text: str, *, excluded: Iterable[str]) -> str:
     )
 
 
-def methods_of(text: str, *, excluded: frozenset[str]) -> list[JavaMethod]:
+def _methods_of(text: str, *, excluded: frozenset[str]) -> list[_JavaMethod]:
     """Return the methods to override, in a fixed order.
 
     Raises:
         UnknownCatalog: a method cannot be overridden.
     """
-    found: dict[tuple[str, tuple[str, ...]], JavaMethod] = {}
+    found: dict[tuple[str, tuple[str, ...]], _JavaMethod] = {}
     for match in _METHOD.finditer(text):
         modifiers = set(match["modifiers"].split())
         name, owner = match["name"], match["owner"]
@@ -178,22 +178,22 @@ def methods_of(text: str, *, excluded: frozenset[str]) -> list[JavaMethod]:
         if "final" in modifiers or match["throws"]:
             raise UnknownCatalog(f"{owner}.{name} is final, or throws what Java checks")
         takes = tuple(one.replace("$", ".") for one in match["takes"].split(",") if one)
-        found[name, takes] = JavaMethod(match["returns"].replace("$", "."), name, takes)
+        found[name, takes] = _JavaMethod(match["returns"].replace("$", "."), name, takes)
     return [found[key] for key in sorted(found)]
 
 
-def _load(number: int, one: JavaMethod) -> str:
+def _load(number: int, one: _JavaMethod) -> str:
     given = ", ".join(_unboxed(f"a[{at}]", kind) for at, kind in enumerate(one.takes))
     return f"        case {number}: return {_boxed(f'from.{one.name}({given})', one.returns)};"
 
 
-def _read(number: int, one: JavaMethod) -> str:
+def _read(number: int, one: _JavaMethod) -> str:
     given = ", ".join(_boxed(f"a{at}", kind) for at, kind in enumerate(one.takes))
     call = f'router.read(this, {number}, "{one.name}", {READS[one.name]}, new Object[] {{{given}}})'
     return f"\n    {_head(one)} {{\n        return {_unboxed(call, one.returns)};\n    }}"
 
 
-def _delegate(one: JavaMethod) -> str:
+def _delegate(one: _JavaMethod) -> str:
     names = ", ".join(f"a{at}" for at in range(len(one.takes)))
     call = f"original.{one.name}({names});"
     if one.returns != "void":
@@ -209,7 +209,7 @@ def _delegate(one: JavaMethod) -> str:
     )
 
 
-def _head(one: JavaMethod) -> str:
+def _head(one: _JavaMethod) -> str:
     takes = ", ".join(f"{kind} a{at}" for at, kind in enumerate(one.takes))
     return f"public {one.returns} {one.name}({takes})"
 

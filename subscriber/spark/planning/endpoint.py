@@ -4,8 +4,8 @@
                                                                              │
     router ◀──changes, after the subscriber answers with them── subscriber ◀─┘
 
-The same subscriber answers and tells of changes, so no answer is older than a change that the
-router knows of.
+The subscriber that answers is the one whose changes the router gets, so no answer is older than a
+change that the router knows of.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from ...endpoint.server import Server
 from ...endpoint.service import Service
 from .router import EndpointAddress, Router
 
-TOKEN_BYTES: Final = 24
+TOKEN_BYTES: Final = 24  # of random, which the server's clients present in hexadecimal digits
 
 
 class Endpoint:

@@ -3,8 +3,9 @@
     change ──▶ its table ──thread: where does it lie?──▶ relations at, in or above that are renewed
 
 No table's name leads to such a relation (``spark.read.parquet(path)``, a view with a path), and a
-change does not say where its table lies. That is looked up by a thread of its own, for it may have
-to be pulled, and only while somebody holds such a relation. Where that fails, all are renewed.
+change does not say where its table lies. A thread of its own looks that up, because the table may
+have to be pulled, and only while somebody holds such a relation. If the look-up fails, all
+relations over paths are renewed.
 """
 
 import threading

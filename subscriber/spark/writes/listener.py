@@ -3,11 +3,11 @@
     bus of the context ──every event──▶ TopicastListener (Java) ──commands, batches──▶ its queue
                         sessions ◀─which─┘                    a thread of the agent ──take──┘
 
-An adapter. One listener serves a context, for the events of all its sessions are on one bus, those
-of Connect's clients and of sessions that only the JVM has among them. It is a class of Java, so
+An adapter. One listener serves a context: the events of all its sessions are on one bus, also those
+of Connect's clients and of sessions that only the JVM has. The listener is a class of Java, so that
 queries never leave the JVM, and the bus, which drops events while a listener takes long, never
-waits for a Python. It queues from the first session on, whether there is an agent or not. Nothing
-of the JVM calls Python: ``take`` is a call that waits.
+waits for a Python. It queues from the first session on, whether there is an agent or not. The JVM
+never calls Python: ``take`` is a call that waits.
 """
 
 from collections.abc import Callable

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class _Begun:
     """A write that has begun; ``overwrites``: if it succeeds, files that were there are gone."""
 
     name: str  # what is written
@@ -72,7 +72,7 @@ class _Execution:
     """What is written now: its ``objects``, and the intents of them."""
 
     objects: dict[str, Touched]
-    intents: list[Begun]
+    intents: list[_Begun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Stream:
     """A streaming query: the number of its last batch, and the intents of its next batch."""
 
     batch: int
-    intents: list[Begun]
+    intents: list[_Begun]
 
 
 class Reporter:
@@ -233,10 +233,10 @@ class Reporter:
         plans = Plans(execution.sparkSession(), self._jvm, configured=self._configured)
         return plans.objects(found) if self._is_reported(plans.metastore) else {}
 
-    def _intents(self, objects: Mapping[str, Touched]) -> list[Begun]:
+    def _intents(self, objects: Mapping[str, Touched]) -> list[_Begun]:
         """Report that these are about to be written."""
         return [
-            Begun(name, WriteIntent(self._outbox, name, touched.partitions), touched.overwrites)
+            _Begun(name, WriteIntent(self._outbox, name, touched.partitions), touched.overwrites)
             for name, touched in objects.items()
         ]
 

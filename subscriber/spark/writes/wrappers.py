@@ -3,9 +3,9 @@
     DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ the method itself ──▶ settle
     SparkSession.catalog.refreshTable, refreshByPath ──▶ the method itself ──▶ refreshed
 
-What was written the listener in the JVM knows, but it executes nothing for the last two. A wrapper
-adds nothing to what the method returns or raises. Undoing leaves wrappers that others have put over
-ours.
+The listener in the JVM sees what was written. It does not see the last two, for which Spark
+executes nothing, so their wrapper names what was refreshed. A wrapper adds nothing to what the
+method returns or raises. Undoing leaves wrappers that others have put over ours.
 """
 
 import re
@@ -44,7 +44,7 @@ _QUERY: Final = re.compile(
 
 
 class CallReports(Protocol):
-    """What is told of calls; nothing of it raises."""
+    """Takes reports of calls; none of its methods raises."""
 
     def settle(self) -> None:
         """Wait a moment until what was executed is reported."""

@@ -28,7 +28,7 @@ from topicast.pipeline.datasource.planning import (
 )
 from topicast.pipeline.datasource.reading import Row, TaskReader
 from topicast.pipeline.datasource.renewal import (
-    PySparkDaemon,
+    ApplicationProcess,
     application_of,
     start_renewal,
     this_application,
@@ -354,7 +354,7 @@ def test_key_of_executors_lives_as_long_as_their_application_and_over_restarts_o
 
 
 @contextmanager
-def application() -> Iterator[PySparkDaemon]:
+def application() -> Iterator[ApplicationProcess]:
     """Run a process that stands for an application."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield application_of(process.pid)
