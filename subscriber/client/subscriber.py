@@ -468,11 +468,13 @@ class Subscriber:
         They choose levels as reads do. ``whole``: of its partitions, too.
 
         Raises:
-            UsageError: it is not a table's name, or ``times`` is not a number from 1 to 1000.
+            UsageError: it is not a table's name, ``times`` is not a number from 1 to 1000, or
+                ``whole`` is neither True nor False.
         """
         db, table = arguments.table(name)
+        of_partitions = arguments.flag(whole, "whole")
         for _ in range(arguments.times(times, times_max=TIMES_MAX)):
-            self._reader.note_read(db, table, whole=whole)
+            self._reader.note_read(db, table, whole=of_partitions)
 
     def topic_of(self, name: str) -> int:
         """Return the number of the topic that the table ``name`` is in, or would be in.

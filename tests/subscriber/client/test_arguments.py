@@ -199,6 +199,16 @@ def test_values_that_no_column_has_are_refused(
     serves(catalog)
 
 
+@pytest.mark.parametrize("whole", [{}, [], 1, None])
+def test_reads_are_noted_as_whole_or_not_and_as_nothing_else(
+    catalog: Subscriber, whole: object
+) -> None:
+    """The engine's thread counts them: what it cannot count would end it."""
+    with pytest.raises(UsageError, match=r"whole is .*: it has to be True or False"):
+        catalog.note_reads("shop.sales", whole=whole)  # type: ignore[arg-type]  # as intended
+    serves(catalog)
+
+
 def test_values_may_be_of_any_type_that_a_column_has(catalog: Subscriber) -> None:
     for value in ("001", 1, 1.5, date(2026, 11, 3)):
         found = catalog.partition_names("shop.sales", values=[value])
