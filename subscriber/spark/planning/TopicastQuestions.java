@@ -13,7 +13,7 @@ final class TopicastQuestions {
     private long last;  // number
     private boolean open;
 
-    // Take questions from now on, or none: who waits is not answered.
+    // Take questions from now on, or none: readers that wait are not answered.
     synchronized void open(boolean open) {
         this.open = open;
         waiting.clear();

@@ -49,6 +49,8 @@ import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
+// The registry of the sessions of this JVM: it finds them, and renews their relations. registry.py
+// says how sessions are found; what may wait for a file system or the metastore runs in its pool.
 public final class TopicastSessions extends AbstractFunction1
         implements java.util.function.Consumer, java.util.concurrent.ThreadFactory {
     private static final Class[] NONE = new Class[0];
@@ -62,7 +64,7 @@ public final class TopicastSessions extends AbstractFunction1
     private final Constructor keys;  // of the cache that it is
     private final int foldersMax;
     private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
-    private int sweepAt = 64;
+    private int sweepAt = 64;  // so many paths, after which those of what is gone are removed
     private final ConcurrentHashMap families = new ConcurrentHashMap();  // by session, by table
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
     private final Map extended = Collections.synchronizedMap(new WeakHashMap());
