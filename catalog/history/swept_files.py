@@ -12,7 +12,6 @@ from ...topics.wire.messages.answers import (
     SweepPage,
     SweepState,
 )
-from ...topics.wire.messages.reports import FileFacts
 from ..storage.history import HistoryReader
 
 ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
@@ -49,8 +48,3 @@ class SweptTables:
         """Return a row of each table."""
         rows = tuple(map(SweepState._make, reader.sweeps(self.tables)))
         return SweepPage(request=request, rows=rows)
-
-
-def numbers_of(one: FileFacts) -> tuple[int, int, int, int, int, int]:
-    """Return the numbers of one fact, in the order of its fields."""
-    return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms

@@ -21,10 +21,10 @@ from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ...topics.wire.messages.reports import Sweep, Swept
 from ..history.queries import NUMBER_MAX
-from ..history.swept_files import numbers_of
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import SweepRow
+from ..storage.file_facts import numbers_of
 
 TABLES_MAX: Final = 200  # of an answer
 

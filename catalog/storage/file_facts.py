@@ -68,7 +68,9 @@ def write(db: sqlite3.Connection, rows: Iterable[SweepRow]) -> None:
             db.execute(DELETE_ALL, row.table)
             db.execute(DELETE_SWEEP, row.table)
         db.execute(PUT_SWEEP, (*row.table, row.incarnation, row.revision))
-        db.executemany(PUT_FILES, ((*row.table, *_packed(one)) for one in row.facts))
+        db.executemany(
+            PUT_FILES, ((*row.table, one.partition, *numbers_of(one)) for one in row.facts)
+        )
         db.executemany(DELETE_ONE, ((*row.table, name) for name in row.removed))
         if row.last:
             db.execute(PUT_END, (row.as_of, row.at_us, *row.table))
@@ -108,6 +110,6 @@ def totals(
             yield (table_name(*table), *state, *(int(one or 0) for one in sums))
 
 
-def _packed(one: FileFacts) -> tuple[str, int, int, int, int, int, int]:
-    numbers = one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms
-    return (one.partition, *numbers)
+def numbers_of(one: FileFacts) -> tuple[int, int, int, int, int, int]:
+    """Return the numbers of one fact, in the order of its fields and of its row."""
+    return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms

@@ -265,7 +265,7 @@ class LargeTables:
                 begins = not large.slices
                 large.accept(request, found, confirmed_by=confirmed_by)
                 published = (large.take_slice(),) if begins else ()
-        return published + self.finished()
+        return published + self.end_finished()
 
     def on_chunk_failed(
         self, large: LargeTable, error: str, *, away: bool
@@ -299,7 +299,7 @@ class LargeTables:
         """Note what ``poll`` confirms; its events were marked dirty before."""
         for load in self._loads.values():
             load.on_poll_done(poll)
-        return self.finished()
+        return self.end_finished()
 
     def next_slice(self, *, busy: bool) -> tuple[PublishPartitions | CompleteLoad, ...]:
         """Compare a slice of a table, and return a slice of another to be published in this turn.
@@ -308,14 +308,14 @@ class LargeTables:
         """
         self._compare_slice()
         if self._clock.now < self._slice_at:
-            return self.finished()
+            return self.end_finished()
         loads = [load for load in self._loads.values() if load.slices]
         for load in sorted(loads, key=_waits)[:1]:
             self._loads[load.table] = self._loads.pop(load.table)  # others come first next time
             if busy:
                 self._slice_at = self._clock.now + YIELD_S
-            return (load.take_slice(), *self.finished())
-        return self.finished()
+            return (load.take_slice(), *self.end_finished())
+        return self.end_finished()
 
     def slice_at(self, ordered_at: float) -> float | None:
         """Return when the next slice is due; ``ordered_at``, when reads were ordered: at once."""
@@ -328,7 +328,7 @@ class LargeTables:
         loads = self._loads.values()
         return [load.bad.retry_at for load in loads if load.bad and not load.reading]
 
-    def finished(self) -> tuple[CompleteLoad, ...]:
+    def end_finished(self) -> tuple[CompleteLoad, ...]:
         """End the loads that are finished, unless the table's own struct is to be read first."""
         ended = [(table, load) for table, load in self._loads.items() if load.finished]
         ended = [(table, load) for table, load in ended if not self._needed(table)]

@@ -233,6 +233,9 @@ class Loader:
         """Read ``tables`` again, some at a time: events of them are missing.
 
         All of a table is read, even if only a part was to be: that may not fit what is held.
+
+        Caller: the events, the listing of names, the differences.
+        Affects: what was read and is not published, which is read again; syncs, which wait for it.
         """
         for table in tables:
             self._overtake(table, None)
@@ -351,7 +354,7 @@ class Loader:
             return self.large.on_chunk(read.large, request, found, confirmed_by=confirmed_by)
         if self._polled:
             return ()
-        return self._publish(self._end_read(fact.read)) + self.large.finished()
+        return self._publish(self._end_read(fact.read)) + self.large.end_finished()
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
