@@ -7,13 +7,10 @@ It changes nothing.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from ..topics.errors import UsageError
 from ..topics.memory.memory_limit import MemoryLimit
-from ..topics.objects.names import TableId
 from ..topics.slices import in_slices
 from ..topics.turn import Clock
 from ..topics.wire.messages.answers import (
@@ -147,13 +144,8 @@ class CatalogIntrospection:
             )
         elif text := self._loader.large.loading().get(table):
             yield TableState(name, status.LOADING, text)
-        elif self._exists(table) and self._sync_rules.is_off(table):
+        elif self._namespace.find(table) is not None and self._sync_rules.is_off(table):
             yield TableState(name, status.UNFOLLOWED, "")
-
-    def _exists(self, table: TableId) -> bool:
-        with suppress(UsageError):  # a peer may send a name that no key can hold
-            return self._namespace.find(table) is not None
-        return False
 
     def _status(self, topics: tuple[HeldTopic, ...]) -> CatalogStatus:
         (epoch, start), poller, mode = self._epochs.position, self._poller, self._backfill.mode

@@ -10,8 +10,10 @@ appeared: it changes with a drop and a create, even within one second or one tra
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from ...topics.comparison import database_as_held
+from ...topics.errors import UsageError
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.encoding.values import (
     NameRecord,
@@ -68,8 +70,10 @@ class Namespace:
         assert self.databases_count == len(self.databases())
 
     def has_database(self, db: str) -> bool:
-        """Return whether there is a database ``db``."""
-        return self._topic.get(database_key(db)) is not None
+        """Return whether there is a database ``db``, of any name."""
+        with suppress(UsageError):  # else no key can hold the name
+            return self._topic.get(database_key(db)) is not None
+        return False
 
     def database(self, db: str) -> bytes | None:
         """Return the Thrift struct of ``db`` as it is held; None if it is not."""
@@ -93,8 +97,11 @@ class Namespace:
                 yield db, record.name
 
     def find(self, table: TableId) -> NameRecord | None:
-        """Return the record of ``table``; None if it does not exist."""
-        leaves = self._of(table[0])
+        """Return the record of ``table``, of any name; None if it does not exist."""
+        try:
+            leaves = self._of(table[0])
+        except UsageError:
+            return None  # no key can hold the name
         lower = leaves.floor(table[1])
         if lower is None:
             return None

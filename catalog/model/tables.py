@@ -89,8 +89,12 @@ class Tables:
         return number, self._version_log.topics[number]
 
     def entry(self, table: TableId) -> Entry | None:
-        """Return the table's own entry; None if nothing is held."""
-        return self.topic_of(table)[1].get(table_key(*table))
+        """Return the own entry of ``table``, of any name; None if nothing is held."""
+        try:
+            key = table_key(*table)
+        except UsageError:
+            return None  # no key can hold the name
+        return self.topic_of(table)[1].get(key)
 
     def holds(self, table: TableId) -> bool:
         """Return whether anything but a stub is held of ``table``."""

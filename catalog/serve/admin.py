@@ -16,7 +16,13 @@ from typing import Final
 
 from ...topics.backports import StrEnum
 from ...topics.errors import ConfigError, NoSuchObject, UsageError, WireError
-from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
+from ...topics.objects.names import (
+    TableId,
+    check_partition_name,
+    database_key,
+    parse_table_name,
+    table_key,
+)
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
 from ...topics.turn import Outbox
@@ -553,8 +559,10 @@ def _parts(text: str) -> tuple[str, str, str]:
     if slash:
         check_partition_name(partition)
     if "." in name or slash:
-        return (*parse_table_name(name), partition)
-    database_key(name)  # refuses characters that no name may have
+        db, table = parse_table_name(name)
+        table_key(db, table)  # refuses a name that no key can hold
+        return db, table, partition
+    database_key(name)  # likewise
     return name.lower(), "", ""
 
 
