@@ -77,7 +77,7 @@ class Pair:
 
     table: Table
     data: tuple[Column, ...]  # of the source, with Spark's types
-    keys: tuple[Column, ...]  # partition columns, likewise
+    keys: tuple[Column, ...]  # partition columns, with Spark's types
     columns: tuple[Column, ...]  # of the copy's files
     copies: Mapping[str, Partition]  # by name
     base: str | None

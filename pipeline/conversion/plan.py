@@ -24,7 +24,7 @@ SOURCE: Final = "topicast.convert.from"  # a parameter of the copy itself
 PART: Final = "part"  # the column by which one job writes many partitions
 FOLDER: Final = "convert-"  # the beginning of a run's folders
 NOTES: Final = "_topicast/convert"  # below the copy's location; hidden from readers of paths
-REJECTED: Final = "_rejected"  # below a run's folder; likewise
+REJECTED: Final = "_rejected"  # below a run's folder; hidden from readers of paths
 KEEP_S: Final = 3600.0  # so long queries that were planned before may read what was replaced
 
 T = TypeVar("T")

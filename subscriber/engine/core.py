@@ -140,8 +140,8 @@ class Core:
         self._wire_errors = 0  # frames that could not be decoded
         self._connection_problem = ""  # as the shell sees it
         self._announced: DriverFacts | None = None  # what this hub knows of the driver
-        self._announce_at = 0.0  # seconds: when it is compared with what is so
-        self._counts_at = 0.0  # likewise: when counts alone are announced
+        self._announce_at = 0.0  # seconds: when that is compared with what is so now
+        self._counts_at = 0.0  # seconds: when a change of counts alone is announced
         self._audit_counts = AuditCounts()
         self._lineage = Lineage()
         self._read_floor = ReadFloor()

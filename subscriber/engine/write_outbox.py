@@ -41,7 +41,7 @@ from ...topics.wire.refusal import Refusal
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
-BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then likewise
+BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then they are merged
 WRITE_CHARS_MAX: Final = 128 << 10  # of one write; a write with more is reported without partitions
 REPORT_CHARS_MAX: Final = 192 << 10  # of a report, whose frame has at most 1 MiB
 NAME_CHARS: Final = 4  # of a name in a report, besides its own; each takes up to 4 bytes

@@ -2,7 +2,7 @@
 
     any thread ──Command[T]──▶ start: the operation ──Done──▶ completed ──release──▶ result: T
                                         └──Wait──▶ PendingCommands ──poll: Done, or an error──▶ ┘
-                                          a key is woken ──▲ └──deadline──▶ NotReady: what lacks
+                                          a key is woken ──▲ └──deadline──▶ NotReady, and why
 
 An operation is a method of the core, bound to its arguments. It runs in the engine's thread, so it
 may read and change what that thread owns; its result is the only thing that leaves it.

@@ -28,7 +28,7 @@ from .driver import Driver
 
 END_S: Final = 0.8  # for leaving once the driver has ended; then the process ends as it is
 BEGIN_S: Final = 5.0  # that an attach which is under way may take to end, before it is undone
-SWITCH_WAIT_S: Final = 1.0  # likewise, before it is switched
+SWITCH_WAIT_S: Final = 1.0  # that such an attach may take to end, before the driver is switched
 COLLECT_S: Final = 5.0  # Py4J's objects are cycles: until then they keep sessions alive in the JVM
 SESSION_S: Final = 0.02  # between two looks for the first session, which is made now
 LAST_S: Final = 0.2  # until a driver that has ended has closed all of its ends
@@ -184,7 +184,7 @@ class _Agent:
             answer = self._done(question)
         except (NotReady, SourceError, UsageError) as error:
             answer = {"error": type(error).__name__, "text": str(error)}
-        except Exception as error:  # noqa: BLE001 - whoever asks has to hear something
+        except Exception as error:  # noqa: BLE001 - the handle waits for an answer
             answer = {"error": NotReady.__name__, "text": first_line(error)}
         with suppress(Exception):  # the driver has ended
             self._board.answer(number, json.dumps(answer))
@@ -233,7 +233,7 @@ def _log_until_the_end() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=LOG_FORMAT)
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda _: not _has_ended(LAST_S))
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # whoever calls says what has failed
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # the caller says what has failed
 
 
 def _first_line() -> bytes:

@@ -31,7 +31,7 @@ from .hook import on_construction, once, release
 
 SYNC_S: Final = 10.0
 STATUS_S: Final = 1.0  # for the agent to answer; then it is what it was
-CONTROL_S: Final = 1.0  # likewise; an agent that is late takes it then
+CONTROL_S: Final = 1.0  # for the agent to answer; an agent that is late takes the order later
 DETACH_S: Final = 10.0  # for the agent to let go: it reports what was written last
 LATE_S: Final = 0.5  # that the agent may take longer than it was given
 REPORTED_MS: Final = 3  # that a write waits until it is reported; of 5 ms that it may cost

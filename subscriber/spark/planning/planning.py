@@ -32,7 +32,7 @@ from .endpoint import Endpoint
 from .router import Router, Use, names_of, router_change
 
 LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
-IDLE_S: Final = 2.5  # likewise while all is current and nothing is read
+IDLE_S: Final = 2.5  # between two looks while all is current and nothing is read
 IDLE_SHARE: Final = 4  # of maxStaleness that may pass before an idle look
 REST_S: Final = 0.1  # that changes of tables which were not read lately may gather
 READ_MAX: Final = 10_000  # tables that were read lately: as many as the router counts
@@ -44,7 +44,7 @@ WAIT_S: Final = 10.0  # in the JVM, for a write
 CONFIRM_S: Final = 0.3  # for catalogd's answer; then the metastore is asked
 BY_CATALOGD: Final = "catalogd"  # a value of ``validate``
 ORIGINAL: Final = "original: "  # before the reason, in the router's status
-STOP_S: Final = 2.0
+STOP_S: Final = 2.0  # for all threads to end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,7 @@ class Router:
         """Stand in the catalogs' place, and keep ``bytes_max`` of objects; none is live yet.
 
         ``validate``: what confirms each read of a table before it is answered. hms: the metastore,
-        to which the table is compared; catalogd: whoever takes ``unconfirmed``; none: nobody.
+        to which the table is compared; catalogd: what takes ``unconfirmed``; none: nothing.
         """
         self._java.begin(bytes_max, validate)
 

@@ -19,7 +19,7 @@ from ..guard import Guard
 from .catalyst import Catalyst
 
 TABLES_MAX: Final = 1000  # that wait to be looked up; beyond, all relations over paths are renewed
-FOLDERS_MAX: Final = 100  # of a table with partitions elsewhere; beyond, likewise: a call for each
+FOLDERS_MAX: Final = 100  # of a table, a call for each; beyond, all such relations are renewed
 EVERYTHING: Final = ""
 
 Find = Callable[[str], Sequence[str]]  # the folders that the data of a table lies in

@@ -37,7 +37,7 @@ REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
 _EVERYTHING: Final = "*"
 _TOPIC: Final = "topic "  # and its number: any table in it may have changed
-_UNSEEN: Final = "unseen "  # likewise, for as long as no change of it arrives
+_UNSEEN: Final = "unseen "  # and the number of a topic of which no change arrives
 _PARTITIONS: Final = "/"  # behind a table's name: partitions came or went, and nothing else changed
 
 
@@ -106,13 +106,13 @@ class _Recent:
 @dataclass(slots=True)
 class _Session:
     handled: dict[str, int] = field(default_factory=dict)  # table -> its newest handled change
-    handled_held: dict[str, int] = field(default_factory=dict)  # likewise, for DataFrames only
+    handled_held: dict[str, int] = field(default_factory=dict)  # the same for DataFrames only
     unread: set[str] = field(default_factory=set)  # tables renewed and not read again yet
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
     capitals: set[str] = field(default_factory=set)  # in lower case: those that it has typed so
     held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated relations
-    lists_partitions: bool = False  # likewise
+    lists_partitions: bool = False  # its relations do so themselves, at the last look
     looked: int = 0  # number of the newest change when it was looked at last
 
 

@@ -22,7 +22,7 @@ STARTED: Final = "started"  # a streaming query
 PROGRESS: Final = "progress"  # a batch of it
 TERMINATED: Final = "terminated"
 TABLE_REFRESHED: Final = "table refreshed"  # by a call that executes nothing
-PATH_REFRESHED: Final = "path refreshed"  # likewise
+PATH_REFRESHED: Final = "path refreshed"  # by such a call
 MISSED: Final = "missed"  # how many of these were dropped, for want of room
 ENDED: Final = "ended"  # the listener was stopped
 

@@ -50,7 +50,7 @@ class CallReports(Protocol):
         """Wait a moment until what was executed is reported."""
 
     def refreshed(self, session: Any, name: str, *, is_path: bool) -> None:
-        """Report that a table, or a path, was refreshed; wait likewise."""
+        """Report that a table, or a path, was refreshed; wait a moment for that."""
 
 
 def install(reports: CallReports, kind: type) -> Callable[[], None]:
