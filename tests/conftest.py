@@ -68,14 +68,18 @@ NOT_UNITS = tuple(
     for name in (
         *("spark", "lakes", "dbt", "net", "kerberos", "deploy", "s3", "integration", "bench"),
         *("catalog/metastore", "test_walks.py", "foreign/test_run.py"),
-        *("cli/quickstart/test_comparison.py", "cli/quickstart/test_class_archive.py"),
-        *("cli/quickstart/test_stack.py", "cli/commands/test_local.py", "cli/commands/test_run.py"),
+        *("cli/quickstart/test_comparison.py", "cli/quickstart/metastore/test_server.py"),
+        *(f"cli/quickstart/processes/{one}.py" for one in ("test_class_archive", "test_stack")),
+        *("cli/commands/test_local.py", "cli/commands/test_run.py"),
         *("cli/commands/pipeline/test_frame.py", "pipeline/test_session.py"),
         "pipeline/test_file_facts.py",
         *("cli/terminal/test_extras.py", "cli/test_daemons.py", "cli/commands/test_keys.py"),
         *("cli/doctor/test_doctor.py", "cli/commands/test_show.py"),
+        *("cli/launch/test_ahead.py", "cli/commands/test_completion.py"),
+        "subscriber/spark/agent/test_process.py",
     )
 )
+assert all(map(Path.exists, NOT_UNITS)), "a name that NOT_UNITS leaves out is no more"
 AT_FIRST = tuple(
     str(ROOT / "tests" / name)
     for name in (
@@ -83,7 +87,7 @@ AT_FIRST = tuple(
         "integration/test_faults",
     )
 )
-REAL_FIXTURES = {"hive", "real_place", "home"}  # fixtures that start processes
+REAL_FIXTURES = {"hive", "real_place", "home", "both"}  # fixtures that start processes
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -66,6 +66,7 @@ def logged(log: Path) -> list[str]:
     ]
 
 
+@pytest.mark.real
 def test_log_of_catalogd_has_a_line_for_each_change_of_state(tmp_path: Path) -> None:
     """Its start, a hub that is lost and back, and its end; it has no metastore, and says so once.
 

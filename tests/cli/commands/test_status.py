@@ -5,6 +5,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from topicast.cli.commands.status import status
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema
@@ -83,6 +85,7 @@ def test_status_without_any_daemon_comes_as_soon_as_every_command() -> None:
     in_time(lambda: seconds(tried), limit_s=SAID_S)
 
 
+@pytest.mark.real
 def test_catalogd_whose_metastore_is_away_says_so(tmp_path: Path) -> None:
     """Its hub says where it is, though it has announced nothing yet."""
     user_keys("operator")
