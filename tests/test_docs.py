@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -152,7 +153,8 @@ FILE_NAMED = re.compile(
 
 
 def _first_line(path: Path) -> str:
-    return (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")[0]
+    found = re.match(r'"""(.*?)(?:"""|\n)', path.read_text("utf-8"))
+    return found[1] if found else ""
 
 
 def _map() -> str:
@@ -235,16 +237,22 @@ def test_page_of_behaviours_names_tests_that_are_there() -> None:
 NIGHTLY = "pytest.mark.nightly"
 
 
-def _is_nightly(file: str, test: str) -> bool:
-    """Return whether a test, or its whole file, is marked so."""
-    marks: list[str] = []
+@cache
+def _nightly(file: str) -> tuple[bool, frozenset[str]]:
+    """Return whether a whole file is marked so, and which of its tests are."""
+    whole, tests = False, set()
     for node in ast.parse((ROOT / file).read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == test:
-            marks += map(ast.unparse, node.decorator_list)
+        if isinstance(node, ast.FunctionDef) and NIGHTLY in map(ast.unparse, node.decorator_list):
+            tests.add(node.name)
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
             of_all = node.value.elts if isinstance(node.value, ast.List) else [node.value]
-            marks += map(ast.unparse, of_all)
-    return NIGHTLY in marks
+            whole = NIGHTLY in map(ast.unparse, of_all)
+    return whole, frozenset(tests)
+
+
+def _is_nightly(file: str, test: str) -> bool:
+    whole, tests = _nightly(file)
+    return whole or test in tests
 
 
 @pytest.mark.parametrize("page", ["promises.md", "security.md"])

@@ -1,6 +1,6 @@
 """catalogd in the cluster: the cores of catalogd and its publishers, in the thinnest of shells."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -161,13 +161,15 @@ class CatalogProcess:
                 self.feed(number, Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
 
-    def turn(self, facts: Iterable[object]) -> None:
+    def turn(self, facts: Sequence[object]) -> None:
         world, catalog = self.world, self.catalog
         assert catalog is not None
+        happened = bool(facts)
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
         catalog.check_some()
         for effect in catalog.flush(now=world.now, now_us=world.now_us):
+            happened = True
             reported = isinstance(effect, SendTo) and isinstance(effect.message, Reported)
             if world.chance(0.02 if reported else 0.0005):  # the driver has to report again
                 world.counts["catalogd crashes in a turn"] += 1
@@ -181,7 +183,8 @@ class CatalogProcess:
         if catalog is not self.catalog:
             return  # its store has another epoch, of which it knows nothing
         world.hold(catalog.memory)
-        world.check(catalog)
+        if happened or catalog.memory is not None:  # else the core is as it was
+            world.check(catalog)
 
     def discard_tombstones(self, tombstones_max: int = TOMBSTONES_MAX) -> None:
         """Keep so many tombstones of each topic, as if more were too many."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -23,7 +23,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     Table,
 )
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAcceleratedFactory
-from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
+from thrift.protocol.TJSONProtocol import CTYPES
+from thrift.Thrift import TType
 from thrift.TSerialization import deserialize, serialize
 
 from topicast.catalog.metastore.facts import functions_of, statistics_of
@@ -33,8 +34,6 @@ from topicast.topics.objects.metastore_facts import ColumnStatistics, Function
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
-WRITTEN: Final[dict[tuple[type, bytes], str]] = {}  # structs as JSON, by their bytes
-WRITTEN_MAX: Final = 4096  # 10 MB; a shop has 106
 S = TypeVar("S")  # a Thrift struct
 
 
@@ -48,13 +47,27 @@ def from_thrift(kind: type[S], struct: bytes) -> S:
 
 
 def thrift_json(struct: object) -> str:
-    """Return the struct as JSON, which is written once: most tests make the same shop."""
-    key = type(struct), thrift_bytes(struct)
-    if key not in WRITTEN:
-        if len(WRITTEN) == WRITTEN_MAX:
-            WRITTEN.clear()
-        WRITTEN[key] = serialize(struct, TJSONProtocolFactory()).decode()
-    return WRITTEN[key]
+    """Return the struct as the JSON of Thrift's own protocol, which takes ten times longer."""
+    form = _json_of(TType.STRUCT, struct, (type(struct),))
+    return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
+
+
+def _json_of(kind: int, value: Any, of: Any) -> object:
+    """Return ``value`` as TJSONProtocol writes it; ``of``: what its Thrift type is made of."""
+    if kind in {TType.STRING, TType.I32, TType.I64}:
+        return value
+    if kind == TType.STRUCT:
+        return {
+            str(number): {CTYPES[of_field]: _json_of(of_field, one, parts)}
+            for number, of_field, name, parts, _ in filter(None, of[0].thrift_spec)
+            if (one := getattr(value, name)) is not None
+        }
+    if kind in {TType.LIST, TType.SET}:
+        return [CTYPES[of[0]], len(value), *(_json_of(of[0], one, of[1]) for one in value)]
+    if kind == TType.MAP:
+        held = {str(key): _json_of(of[2], one, of[3]) for key, one in value.items()}
+        return [CTYPES[of[0]], CTYPES[of[2]], len(held), held]
+    return int(value) if kind == TType.BOOL else value
 
 
 def copied(struct: S) -> S:

@@ -1,5 +1,9 @@
 """Shops with more tables than their subscriber has room for."""
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
@@ -8,7 +12,14 @@ from topicast.topics.topic import NAMESPACE
 
 def sizes(shop: Shop | None = None) -> dict[int, int]:
     """Return the bytes of each topic of a shop at full."""
+    if shop is None:
+        return dict(_sizes_of_large(0))
     return {topic: held.held_bytes for topic, held in Published(shop).topics.items()}
+
+
+@cache
+def _sizes_of_large(tables: int) -> Mapping[int, int]:
+    return MappingProxyType(sizes(large(tables)))
 
 
 def large(tables: int = 40) -> Shop:
@@ -18,9 +29,8 @@ def large(tables: int = 40) -> Shop:
 
 def crowded(room: int, *, tables: int = 40, **more: object) -> Shopping:
     """Return a shopping that chooses its levels, with ``room`` bytes beside the names."""
-    shop = large(tables)
-    budget = sizes(shop)[NAMESPACE] + room
-    return Shopping(shop, late=True, automatic=True, budget_bytes=budget, **more)  # type: ignore[arg-type]  # each test names its own
+    budget = _sizes_of_large(tables)[NAMESPACE] + room
+    return Shopping(large(tables), late=True, automatic=True, budget_bytes=budget, **more)  # type: ignore[arg-type]  # each test names its own
 
 
 def levels(shopping: Shopping) -> dict[int, str]:

@@ -4,9 +4,19 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import Partition, Table
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    Database,
+    Order,
+    Partition,
+    PrincipalPrivilegeSet,
+    PrivilegeGrantInfo,
+    SkewedInfo,
+    Table,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
+from thrift.TSerialization import serialize
 
 from topicast.catalog.ingest.events.thrift_json import parsed, struct_bytes
 from topicast.catalog.ingest.loads.in_place import SAID_BYTES_MAX
@@ -202,6 +212,30 @@ def test_json_of_an_event_becomes_the_bytes_that_the_metastore_returns(
     struct: Table | Partition,
 ) -> None:
     assert same_struct(struct_bytes(parsed(thrift_json(struct))), thrift_bytes(struct))
+
+
+def table_of_every_type() -> Table:
+    """Return a table whose struct has a field of each type that Hive's have."""
+    table = make_table("d", 'ä"\\', location="file:/w/\n", keys=("ds", "hour"))
+    table.temporary, table.writeId = True, -1
+    table.sd.sortCols = [Order("a", 1)]
+    table.sd.skewedInfo = SkewedInfo(["a"], [["1", "2"], []], {})
+    grant = PrivilegeGrantInfo("ALL", 1, "ann", 1, grantOption=False)
+    table.privileges = PrincipalPrivilegeSet({"bob": [grant, grant]}, {}, None)
+    return table
+
+
+@pytest.mark.parametrize(
+    "struct",
+    [
+        table_of_every_type(),
+        make_partition(table_of_every_type(), ["1", ""]),
+        Database("d", None, "file:/w", {"a": "1"}),
+    ],
+)
+def test_json_of_the_metastore_in_memory_is_that_of_thrift(struct: object) -> None:
+    written = serialize(struct, TJSONProtocolFactory()).decode()
+    assert thrift_json(struct) == written
 
 
 JSON = st.recursive(
