@@ -150,8 +150,10 @@ class OpensMinimalAtOnce(TopicReplicas):
 
 
 class SilentAboutCatchUps(ChangeFeed):
-    def missed(self, chunk: Chunk) -> tuple[Any, ...]:
-        return ()
+    def on_stubs(self, message: Delta | Chunk, *rest: Any) -> tuple[Any, ...]:
+        if isinstance(message, Chunk) and not message.invalidate_all:
+            return ()
+        return super().on_stubs(message, *rest)
 
 
 class SilentAboutGaps(ChangeFeed):

@@ -13,7 +13,7 @@ def text(page: str) -> str:
 def test_verdict_comes_first_and_empty_facts_are_left_out() -> None:
     page = shown("it serves", [("held_bytes", 4711), ("reason", ""), ("lag_s", 0.25)])
     words = text(page).split()
-    assert words == ["it", "serves", "held", "4.7", "KB", "lag", "0.25", "s"]
+    assert words == ["it", "serves", "held", "4.6", "KB", "lag", "0.25", "s"]
     assert page.index("<b>it serves</b>") < page.index("<table>")
 
 
