@@ -13,7 +13,7 @@ from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import database, revise
 from topicast.tests.waiting import until
 
-TABLE: Final = "kept.t"
+TABLE: Final = "state_folder.t"
 WAIT_S: Final = 60.0
 
 
