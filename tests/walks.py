@@ -62,7 +62,7 @@ share (names, entries, Thrift, blocks, messages); without whole machines in one 
 RUNS: Final = 5
 WARM_UPS: Final = 4
 LOADING_THREADS: Final = 3  # the fewest: after the warm-ups each has its connection
-QUIET_S: Final = 55.0  # the rarest housekeeping is done every 10 s, and has to be seen OFTEN
+QUIET_S: Final = 11.0  # the rarest housekeeping is done every 10 s
 AFTER_S: Final = 0.3  # in which the answers to what was done before a walk have come
 TIMEOUT_S: Final = 30.0
 DB, CACHED, PARTITIONED = "walks", "cached", "by_day"
