@@ -55,7 +55,7 @@ class MetastoreQuestions:
             items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
         )
         self._running: dict[int, tuple[bytes, MetastoreQuestion[Any]]] = {}
-        """By the number of the read: who asks, and what."""
+        """The peer and its question that wait for each running read, by the number of the read."""
         self._jobs = count(1)  # the numbers of the reads
 
     def __len__(self) -> int:

@@ -267,7 +267,7 @@ class ReadPlanner:
                 return self._works(as_of, _bundles(self._pieces(as_of, options)))
 
     def _members(self) -> Subscribers:
-        """Return who is registered with the hub that answers."""
+        """Return the subscribers that are registered with the hub that answers."""
         wanted = ReadSubscribers()
         return self._patiently(lambda: self._hub.inspect(wanted, timeout_s=ANSWER_S))
 

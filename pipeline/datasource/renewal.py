@@ -41,7 +41,7 @@ _LOCK_DIGEST_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ApplicationProcess:
-    """A process that lives as long as the application whose executors read.
+    """A process of the application whose executors read, and which lives as long as that.
 
     That is the daemon that forks Spark's Python processes, else the JVM; of a stream it is the
     process that plans its batches, which lives as long as the query. ``began``: when it began, in

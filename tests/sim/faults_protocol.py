@@ -22,7 +22,8 @@ from topicast.statestore.content.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession, PulledTables
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence
 from topicast.subscriber.replication.lineage import Lineage, Start
-from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas
+from topicast.subscriber.replication.replicas import TopicReplicas
+from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import NEVER, Position, ReadFloor, TopicView, View

@@ -1,4 +1,4 @@
-"""LargeTables: the tables whose partitions are read in chunks, as one read would take too long.
+"""LargeTables: the tables that are too large for one read: their partitions are read in chunks.
 
     LOADING    chunk ──▶ slices, one published a turn ──▶ COMPLETE        (chunked_load.py)
     compared   chunk ──▶ slices, one compared a turn ──▶ what differs is read   (comparison.py)

@@ -7,7 +7,7 @@ import pytest
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.effects import ConnectCatalog, Connection
 from topicast.subscriber.replication.lineage import AGAIN_S, NO_START, Lineage
-from topicast.subscriber.replication.replicas import TopicReplica
+from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.model.modes import Mode, parse_mode
-from topicast.subscriber.replication.replicas import TopicReplica
+from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore

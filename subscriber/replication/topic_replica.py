@@ -1,0 +1,90 @@
+"""TopicReplica: how one followed topic is held, and the change of its level.
+
+    none ──▶ minimal ──raise──▶ full comes, minimal stays live ──caught up──▶ full
+      ▲         ▲──lower: full's content goes at once, full stays live until minimal is ──┘
+      └─drop────┴───────────────────────────────────────────────────────────────────────┘
+
+A follower is LIVE, or BEHIND until it has a position (minimal) or is caught up (full). A level
+takes over only at or above the position of that which it replaces.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...topics.streams.follower import LIVE, Follower
+from ...topics.topic import FULL
+from ...topics.wire.messages.data import Delta
+from ...topics.wire.messages.readers import Position
+from ..store.view import TopicView
+
+
+@dataclass(slots=True, eq=False)
+class TopicReplica:
+    """One followed topic."""
+
+    current: Follower  # its level is that which readers see, or which is being left
+    coming: Follower | None = None  # of another level; it will replace ``current``
+    staged: TopicView | None = None  # what a coming full has brought; None for any other
+    loading: bool = False  # it was never LIVE at full: what comes is not a change
+
+    @property
+    def topic(self) -> int:
+        """The topic's number."""
+        return self.current.topic
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the current follower is LIVE."""
+        return self.current.state is LIVE
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Epoch and version up to which the topic is held."""
+        return self.current.epoch, self.current.version
+
+    def followers(self) -> Iterator[Follower]:
+        """Yield the current follower, and the coming follower if there is any."""
+        yield self.current
+        if self.coming is not None:
+            yield self.coming
+
+    def step(self, delta: Delta) -> bool:
+        """Advance over ``delta`` if it just follows, and return whether it did.
+
+        The hot path of a subscriber that follows everything: such a delta changes nothing else.
+        """
+        current = self.current
+        if current.level != delta.level or self.coming is not None:
+            return False
+        if delta.level == FULL and (delta.stubbed or delta.invalidate_all):
+            return False
+        return current.step(delta.epoch, delta.from_version, delta.to_version)
+
+    def may_take_over(self) -> bool:
+        """Tell whether the coming follower is where the current is, or loses nothing."""
+        old, new = self.current, self.coming
+        if new is None:
+            return False
+        lost = old.level == FULL and old.state is not LIVE  # its content is not held any more
+        return lost or (new.state is LIVE and (new.epoch, new.version) >= (old.epoch, old.version))
+
+    def newest_version(self, epoch: int) -> int:
+        """Return the highest version of ``epoch`` that is held or queued; 0 if there is none."""
+        known = [(one.epoch, one.version) for one in self.followers()]
+        known += [(d.epoch, d.to_version) for one in self.followers() for d in one.queued()]
+        return max((version for of, version in known if of == epoch), default=0)
+
+    def target(self) -> Position:
+        """Return the position of the follower at the level that the topic is to have."""
+        one = self.coming or self.current
+        return Position(topic=one.topic, level=one.level, epoch=one.epoch, version=one.version)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        at_full = self.coming is not None and self.coming.level == FULL
+        assert (self.staged is not None) is at_full
+        assert self.coming is None or self.coming.topic == self.topic
+        assert self.coming is None or self.coming.level != self.current.level
+        assert not self.loading or any(
+            one.level == FULL and one.state is not LIVE for one in self.followers()
+        )
