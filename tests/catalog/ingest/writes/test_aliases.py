@@ -135,6 +135,17 @@ def test_partition_that_is_added_in_the_folder_of_a_table_may_have_come_with_its
     assert found == {"staging": 1, "days": 1, "twin": 1}
 
 
+def test_table_that_gets_a_partition_as_its_neighbour_is_written_changes_too(core: Alone) -> None:
+    """P-REPORT-9. Given both in one batch of events."""
+    table, write = core.metastore.get_table("d", "odd"), partition_of(core, "days", "1")
+
+    def both() -> None:
+        place(core, table, "z", "/elsewhere")
+        write()
+
+    assert changed(core, both) == {"days": 1, "twin": 1, "odd": 1}
+
+
 def test_described_table_changes_no_other(core: Alone) -> None:
     table = core.metastore.get_table("d", "days")
     table.parameters["comment"] = "by day"
@@ -166,6 +177,31 @@ def test_overwrite_is_of_the_other_tables_of_the_folder_too(
     write = reported(core, "d.staging", state=OVERWRITTEN)
     found = changed(core, write, source=SOURCE_OVERWRITES)
     assert found == {"staging": 1, "days": 1, "twin": 1}
+
+
+def test_table_that_is_written_as_its_neighbour_is_overwritten_is_overwritten_as_well(
+    core: Alone,
+) -> None:
+    """P-REPORT-9. Given that both come in one report."""
+    states = {"d.twin": WRITTEN, "d.staging": OVERWRITTEN}
+    writes = [
+        Write(number=number, state=state, object=name, partitions=())
+        for number, (name, state) in enumerate(states.items(), 1)
+    ]
+    before = len(core.committed)
+    core.ask(
+        Report(request=4, driver=bytes(16), metastore="", finished=0, writes=tuple(writes)),
+        client=client(),
+    )
+    core.turn(20)
+    commits = [one for one in core.committed[before:] if one.topic != NAMESPACE]
+    overwritten = {
+        entry.key
+        for one in commits
+        for entry in one.entries
+        if one.source == SOURCE_OVERWRITES and entry.data_version == entry.version
+    }
+    assert overwritten == {b"d\0staging\0", b"d\0days\0", b"d\0twin\0"}
 
 
 def test_refresh_that_an_operator_orders_changes_the_others_too(core: Alone) -> None:
