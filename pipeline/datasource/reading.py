@@ -8,7 +8,7 @@ from typing import Final
 
 from ...subscriber.client.conversation import CATALOG, Conversation, connected
 from ...topics.backports import assert_never
-from ...topics.errors import AuthRefused, HistoryGone, UsageError
+from ...topics.errors import AuthRefused, HistoryGone, SourceRefused
 from ...topics.keys.credential import read_credential
 from ...topics.link import Link
 from ...topics.objects.changes import ChangeKind
@@ -90,7 +90,7 @@ class TaskReader:
             LinkError: catalogd is not reached from here.
             AuthRefused: it does not admit the key of ``work`` any more.
             HistoryGone: catalogd no longer has the changes since the snapshot version.
-            UsageError: a table cannot be read.
+            SourceRefused: a table cannot be read.
         """
         if not work.pieces:
             yield list(work.rows)
@@ -214,7 +214,7 @@ class TaskReader:
 
         Raises:
             HistoryGone: the options want nothing that is newer.
-            UsageError: catalogd cannot read it; says why.
+            SourceRefused: the metastore cannot read it; says why.
         """
         if not self._options.pull_missing:
             if self._options.skip_unreadable:
@@ -223,7 +223,7 @@ class TaskReader:
             raise HistoryGone(f"{text}: read as of another, or with notLoaded=pull")
         try:
             found = pull(catalogd, table)
-        except UsageError:
+        except SourceRefused:
             if self._options.skip_unreadable:
                 return None
             raise

@@ -217,7 +217,7 @@ def pull(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | No
 
     Raises:
         LinkError: catalogd does not answer, or the table changes all the time.
-        UsageError: catalogd cannot read the table; says why.
+        SourceRefused: the metastore cannot read the table; says why.
     """
     return patiently(lambda: _pulled(catalogd, table))
 

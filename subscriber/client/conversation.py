@@ -15,15 +15,9 @@ from typing import Any, Final, TypeVar
 from ...topics import wire
 from ...topics.errors import (
     AuthRefused,
-    HistoryGone,
-    LeaseHeld,
     LinkError,
-    NoSuchObject,
     NotReady,
-    NotVisible,
-    SourceError,
     TopicastError,
-    UsageError,
     WireError,
 )
 from ...topics.keys.credential import Credential, PublicKeys
@@ -43,7 +37,7 @@ from ...topics.wire.messages.connection import (
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import A, Order, Question, ReaderQuestion, answer_to
 from ...topics.wire.messages.reports import Sweep
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import error_of
 
 READERS_MAX: Final = 128  # requests at once: a hub keeps 256 of all operators
 HUB: Final = "hub"
@@ -278,22 +272,3 @@ def _hello(*, reads_bulk: bool) -> Hello:
         registration=secrets.token_bytes(16),
         is_command=True,
     )
-
-
-def error_of(refused: Refused, where: str) -> TopicastError:
-    """Return the error that a refusal stands for."""
-    match refused.code:
-        case Refusal.NO_OBJECT:
-            return NoSuchObject(refused.object)
-        case Refusal.NOT_VISIBLE:
-            return NotVisible(refused.object, refused.message)
-        case Refusal.SOURCE:
-            return SourceError(refused.message)
-        case Refusal.HELD:
-            return LeaseHeld(refused.message)
-        case Refusal.GONE:
-            return HistoryGone(refused.message)
-        case _ if refused.retry_ms:
-            return LinkError(f"{where} is not ready: {refused.message}")
-        case _:
-            return UsageError(f"{where} refused: {refused.message}")

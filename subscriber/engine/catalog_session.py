@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ...topics.errors import NoSuchObject, NotVisible, SourceError, TopicastError, UsageError
+from ...topics.errors import SourceError, TopicastError
 from ...topics.objects.names import Scope, table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
@@ -29,7 +29,7 @@ from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import A, MetastoreQuestion, answer_to
 from ...topics.wire.messages.reports import Reported
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import Refusal, error_of
 from ..fetch.fetcher import (
     Fetch,
     Fetcher,
@@ -217,14 +217,14 @@ class CatalogSession:
         """
         self.reports.on_refused(refused)
         wait = self._requests.get(refused.request)
+        if isinstance(wait, _SyncWait | _QuestionWait):
+            wait.why = refused.message
         if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
             self._end(refused.request)
             wait.error = SourceError(f"nothing can be synced, because {refused.message}")
-        if isinstance(wait, _SyncWait | _QuestionWait):
-            wait.why = refused.message
-        if isinstance(wait, _QuestionWait) and not refused.retry_ms:
+        elif isinstance(wait, _QuestionWait) and not refused.retry_ms:
             self._end(refused.request)
-            wait.error = _error_of(refused)
+            wait.error = error_of(refused)
         until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
 
@@ -485,17 +485,6 @@ class _QuestionWait(Wait[A]):
 
     def close(self) -> None:
         self._session.cancel(self.request)
-
-
-def _error_of(refused: Refused) -> TopicastError:
-    """Return the error of a question that is refused for good."""
-    if refused.code == Refusal.NO_OBJECT:
-        return NoSuchObject(refused.object)
-    if refused.code == Refusal.NOT_VISIBLE:
-        return NotVisible(refused.object, refused.message)
-    if refused.code == Refusal.UNREADABLE:
-        return SourceError(refused.message)
-    return UsageError(refused.message)
 
 
 class _FetchWait(Wait[Result]):

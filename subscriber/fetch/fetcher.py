@@ -30,12 +30,9 @@ from zlib import crc32
 from ...topics.errors import (
     LinkError,
     NotReady,
-    NotVisible,
     OverBudget,
-    SourceError,
     StaleMetadata,
     TopicastError,
-    UsageError,
 )
 from ...topics.objects.encoding.values import decode_listing
 from ...topics.objects.names import parse_table_key, table_key, table_name
@@ -48,7 +45,7 @@ from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.readers import Cancel, Credit
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import error_of
 from ..protocol.commands import Wake
 from ..store.latency import LatencyEstimate
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
@@ -334,15 +331,7 @@ class Fetcher:
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
             self._requests.back_off(refused.request, until=self._clock.now + after_s)
             return
-        reason = f"{refused.code}: {refused.message}"
-        error: TopicastError = LinkError(f"catalogd refused to serve {pull.wanted.name}: {reason}")
-        if refused.code == Refusal.NOT_VISIBLE:
-            error = NotVisible(refused.object, refused.message)
-        elif refused.code == Refusal.FILTER:
-            error = UsageError(refused.message)
-        elif refused.code == Refusal.UNREADABLE:
-            error = SourceError(refused.message)
-        self._answer(refused.request, error)
+        self._answer(refused.request, error_of(refused))
 
     def retry_now(self) -> None:
         """Send every pull again now: catalogd, or its start, has changed."""

@@ -1,7 +1,19 @@
-"""Refusals: why a peer refuses a message, and the answer to a frame that cannot be read."""
+"""Refusals: why a peer refuses a message, and what a refusal is to the caller of its request."""
 
 from ..backports import StrEnum
-from ..errors import VersionMismatch, WireError
+from ..errors import (
+    HistoryGone,
+    LeaseHeld,
+    LinkError,
+    NoSuchObject,
+    NotVisible,
+    SourceError,
+    SourceRefused,
+    TopicastError,
+    UsageError,
+    VersionMismatch,
+    WireError,
+)
 from .header import PROTOCOL
 from .messages.catalog import Compare, Grant, Lease, Pull, Scan, Sync, Validate
 from .messages.connection import Refused
@@ -86,6 +98,29 @@ def refuse(
     return Refused(
         request=request, code=code, message=message, retry_ms=retry_ms, topic=topic, object=about
     )
+
+
+def error_of(refused: Refused, where: str = "catalogd") -> TopicastError:
+    """Return the error of a request that ``where`` has refused and that is not sent again."""
+    match refused.code:
+        case Refusal.NO_OBJECT:
+            return NoSuchObject(refused.object)
+        case Refusal.NOT_VISIBLE:
+            return NotVisible(refused.object, refused.message)
+        case Refusal.SOURCE:
+            return SourceError(refused.message)
+        case Refusal.UNREADABLE:
+            return SourceRefused(refused.message)
+        case Refusal.FILTER:
+            return UsageError(refused.message)
+        case Refusal.HELD:
+            return LeaseHeld(refused.message)
+        case Refusal.GONE:
+            return HistoryGone(refused.message)
+        case _ if refused.retry_ms:
+            return LinkError(f"{where} is not ready: {refused.message}")
+        case _:
+            return UsageError(f"{where} refused: {refused.message}")
 
 
 def refuse_frame(error: WireError) -> Refused:

@@ -43,7 +43,7 @@ from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
-from topicast.topics.errors import AuthRefused, HistoryGone
+from topicast.topics.errors import AuthRefused, HistoryGone, SourceRefused
 from topicast.topics.keys.credential import KeyPair, credential_text, read_credential
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.settings import parse_addresses
@@ -272,6 +272,15 @@ def test_table_that_is_not_loaded_is_pulled_and_not_as_of_another_moment(shop: S
     pulled = rows(shop, "partitions", "table", "partition", asOf=now, notloaded="pull")
     assert pulled == PARTITIONS
     assert rows(shop, "partitions", "table", "partition") == PARTITIONS
+
+
+def test_table_that_the_metastore_cannot_read_fails_the_read_or_is_left_out(shop: Served) -> None:
+    shop.order("mode", "minimal")
+    shop.order("invalidate", "shop.sales")
+    shop.shop.unreadable["sales"] = "a torn row"
+    with pytest.raises(SourceRefused, match=r"shop\.sales: .* cannot read it: a torn row"):
+        rows(shop, "partitions", "partition")
+    assert rows(shop, "partitions", "partition", unreadable="skip") == []
 
 
 def test_moment_of_another_epoch_or_before_the_history_is_refused(shop: Served) -> None:
