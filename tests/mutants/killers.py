@@ -29,7 +29,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Final
 
 import pytest
-from run import ROOT, Mutant, is_least, mutants
+from run import QUICK, ROOT, Mutant, is_least, mutants
 
 A_FUNCTION_MAX: Final = 3  # mutants, drawn by SEED, of each function of a module
 SEED: Final = 7
@@ -37,7 +37,6 @@ MUTANT_S: Final = 4.0  # of a processor, for the tests of a mutant, of which the
 HANGS_S: Final = 15  # of a mutant, and the tests count as failed
 MEASURE_S: Final = 600  # of the tests without a mutant
 OPTIONS: Final = ("-n0", "-qs", "--unit", "-pno:cacheprovider", "--hypothesis-seed=1")
-QUICK: Final = ("--tb=native", "--assert=plain", "-Wignore::pytest.PytestAssertRewriteWarning")
 
 Place = tuple[str, int, str]
 """Of a function: its file, its first line, and its name."""

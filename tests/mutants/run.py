@@ -20,11 +20,11 @@ import compileall
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -53,9 +53,12 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RULES: Final = Path(__file__).with_name("rules.toml")
+# Only the name of a test that fails is shown, and pytest itself is preloaded.
+QUICK: Final = ("--tb=native", "--assert=plain", "-Wignore::pytest.PytestAssertRewriteWarning")
 PRELOADED: Final = (hypothesis, msgpack, zmq)  # by the parent, once for all its forks
-TIMEOUT_S: Final = 120.0  # of the tests of one mutant
-TIMEOUT_S_MIN: Final = 15.0  # however fast they are: a loop without an end is noticed soon
+# Of a processor, whatever else the machine does: else tests that wait for it would count as failed.
+CPU_S_MAX: Final = 300  # for all unit tests of a folder with a mutant; they take 100 s at most
+CPU_S_MIN: Final = 10  # however fast tests are: a loop without an end is noticed soon
 SLOWER: Final = 6.0  # than without a mutant, and tests count as failed
 # Of all operators, those whose mutants stand for a rule that is left out or turned round.
 OPERATORS: Final = re.compile(
@@ -143,14 +146,14 @@ def _try_place(job: tuple[str, list[str], dict[str, str], frozenset[str]]) -> Tr
     place, rules, excused, units = job
     (tree,) = OWN_TREE
     citing = sorted({test for rule in rules for test in _tests_that_cite(tree, rule)} & units)
-    begun = time.monotonic()
+    begun_s = _children_cpu_s()
     if citing:
         assert not _first_failure(tree, citing), f"{citing} fail without a mutant"
-    limit_s = min(max(SLOWER * (time.monotonic() - begun), TIMEOUT_S_MIN), TIMEOUT_S)
+    limit_s = min(CPU_S_MIN + int(SLOWER * (_children_cpu_s() - begun_s)), CPU_S_MAX)
     made = [one for one in mutants(tree, place) if not _is_excused(one, place, excused)]
     survivors, notes = 0, []
     for mutant in made:
-        if citing and _first_failure(tree, citing, mutant, limit_s=limit_s):
+        if citing and _first_failure(tree, citing, mutant, cpu_s=limit_s):
             continue
         other = _first_failure(tree, ["--unit", _folder_of(mutant.path)], mutant)
         survivors += not other
@@ -252,28 +255,30 @@ def _diff(name: str, before: str, after: str) -> str:
 
 
 def _first_failure(
-    tree: Path, tests: list[str], mutant: Mutant | None = None, *, limit_s: float = TIMEOUT_S
+    tree: Path, tests: list[str], mutant: Mutant | None = None, *, cpu_s: int = CPU_S_MAX
 ) -> str:
     """Return the first of ``tests`` that fails, or why there is none; empty: all pass."""
     if mutant is None:
-        return _fails(tree, tests, limit_s)
+        return _fails(tree, tests, cpu_s)
     file = tree / mutant.path
     before = file.read_text(encoding="utf-8")
     file.write_text(mutant.code, encoding="utf-8")
-    failure = _fails(tree, tests, limit_s)
+    failure = _fails(tree, tests, cpu_s)
     file.write_text(before, encoding="utf-8")
     return failure
 
 
-def _fails(tree: Path, tests: list[str], limit_s: float) -> str:
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _fails(tree: Path, tests: list[str], cpu_s: int) -> str:
     receiving, sending = get_context("fork").Pipe(duplex=False)
-    process = get_context("fork").Process(target=_test, args=(tree, tests, sending))
+    process = get_context("fork").Process(target=_test, args=(tree, tests, sending, cpu_s))
     process.start()
     sending.close()
-    process.join(limit_s)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
+    process.join()
     ends = (0, 1, 2, 4, -SIGKILL)  # 4: a module of tests could not be imported
     assert process.exitcode in ends, f"pytest ends with {process.exitcode}"
     if process.exitcode == 0:
@@ -297,16 +302,16 @@ class _FirstFailure:
             self._sending.send(report.nodeid)
 
 
-def _test(tree: Path, tests: list[str], sending: Connection) -> None:
+def _test(tree: Path, tests: list[str], sending: Connection, cpu_s: int) -> None:
     """Run ``tests`` in a fork of this process, which has imported all but the tree."""
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     os.chdir(tree)
     sys.path.insert(0, str(tree.parent))
     sys.dont_write_bytecode = True
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-    preloaded = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-    options = ["-x", "-q", "-p", "no:cacheprovider", *preloaded]
+    options = ["-x", "-q", "-p", "no:cacheprovider", *QUICK]
     os._exit(pytest.main([*options, *tests], plugins=[_FirstFailure(sending)]))
 
 

@@ -37,7 +37,7 @@ def test_nothing_is_restamped_when_content_begins_to_be_withheld(core: Alone) ->
     assert core.catalog.backfill.change(LEAN)
     assert not core.catalog.backfill.change(LEAN)
     assert restamped(core) == []
-    assert core.mode_states[-1] == ModeState(LEAN)
+    assert core.mode_states == [ModeState(LEAN)], "it is stored once"
 
 
 def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content(core: Alone) -> None:
