@@ -109,7 +109,8 @@ class Contents:
     def partition_names(self, db: str, table: str, selector: Selector) -> tuple[str, ...]:
         """Return the names of the selected partitions, sorted."""
         request = PartitionRequest(db, table, selector, names_only=True)
-        return selected_names(request, self._select(request))
+        found = self._select(request)
+        return selected_names(request, found, lambda: self.head(db, table).table.partition_columns)
 
     def _select(self, request: PartitionRequest) -> Result:
         db, table = request.db, request.table

@@ -316,7 +316,8 @@ class Subscriber:
         db, table = arguments.table(name)
         selector = self._reader.selector((db, table), filter, values=values)
         request = PartitionRequest(db, table, selector, names_only=True)
-        return selected_names(request, self._reader.select(request))
+        found = self._reader.select(request)
+        return selected_names(request, found, lambda: self.table(name).partition_columns)
 
     def folders(self, name: str) -> tuple[str, ...]:
         """Return where the data of ``name`` lies: its location, then folders elsewhere, sorted.

@@ -17,6 +17,7 @@ So without claims each reply would end the use of all other tables of its topic.
 claims the tables in use, and its own table: once pulled, it answers from memory again.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,8 +36,9 @@ from ...topics.errors import (
     TopicastError,
 )
 from ...topics.objects.encoding.values import decode_listing
-from ...topics.objects.names import parse_table_key, table_key, table_name
+from ...topics.objects.names import parse_table_key, partition_keys, table_key, table_name
 from ...topics.objects.selector import ALL, Selector, SelectorKind
+from ...topics.objects.tables import Column
 from ...topics.requests import RETRY_S, Requests
 from ...topics.streams.bulk import CREDIT_DEFAULT, pulled_cost
 from ...topics.topic import Entry, value_of
@@ -487,10 +489,8 @@ class Fetcher:
 
 
 def _sendable(request: PartitionRequest) -> PartitionRequest:
-    """Return what to pull: all blocks if the selector is too long for a message."""
-    if request.selector.is_sendable:
-        return request
-    return PartitionRequest(request.db, request.table, ALL)
+    """Return what to pull: all blocks, or all names, if the selector is too long for a message."""
+    return request if request.selector.is_sendable else request._replace(selector=ALL)
 
 
 def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, Entry]:
@@ -550,11 +550,31 @@ def _selections(pull: _Pull, at: int) -> Selections:
     return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
 
 
-def selected_names(request: PartitionRequest, result: Result) -> tuple[str, ...]:
-    """Return the names of the partitions that ``request`` selects, sorted, from its ``result``."""
+def selected_names(
+    request: PartitionRequest, result: Result, columns: Callable[[], Sequence[Column]]
+) -> tuple[str, ...]:
+    """Return the names of the partitions that ``request`` selects, sorted, from its ``result``.
+
+    ``columns`` returns the table's partition columns: where the selector was too long for a
+    message, all names have come.
+
+    Raises:
+        StaleMetadata: the table was created again with other partition columns meanwhile.
+    """
     if isinstance(result, TableSnapshot):
         return result.partition_names(request.db, request.table, request.selector)
-    return tuple([name for listing in result for name in decode_listing(listing)])
+    selector = request.selector
+    names = tuple([name for listing in result for name in decode_listing(listing)])
+    if not names or selector.is_sendable:
+        return names
+    of = columns()
+    if [key.lower() for key in partition_keys(names[0])] != [one.name.lower() for one in of]:
+        raise StaleMetadata(f"{request.name} was created again meanwhile: try again")
+    ranges = selector.ranges(of)
+    if ranges is not None:  # most names need no look at hundreds of terms
+        each = [names[bisect_left(names, low) : bisect_left(names, high)] for low, high in ranges]
+        names = tuple(chain.from_iterable(each))
+    return tuple(filter(selector.matches(of), names))
 
 
 def claims_about_others(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:

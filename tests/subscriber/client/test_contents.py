@@ -10,6 +10,7 @@ from topicast.subscriber.client.contents import ENTRIES_AT_ONCE_MAX, Contents, N
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotVisible, OverBudget, UsageError
+from topicast.topics.objects.filters.terms import TERMS_MAX
 from topicast.topics.objects.selector import ALL, Selector, by_filter
 from topicast.topics.policy import Policy
 
@@ -84,6 +85,9 @@ def test_pull_for_those_who_hand_on_is_refused_where_it_takes_much_of_the_budget
     with pytest.raises(OverBudget, match=r"shop\.sales needs \d+ bytes"):
         patiently(shopping, lambda to: to.partitions(*SALES, ALL))
     assert patiently(shopping, lambda to: names(to, by_filter("ds = '00098'"))) == ("ds=00098",)
+    long = by_filter(" or ".join(f"ds = '{number:05}'" for number in range(TERMS_MAX + 1)))
+    found = patiently(shopping, lambda to: names(to, long))
+    assert found == tuple(f"ds={number:05}" for number in range(TERMS_MAX + 1))
     assert len(shopping.call(lambda catalog: catalog.partitions("shop.sales"))) == 5000
 
 

@@ -17,13 +17,14 @@ from topicast.subscriber.fetch.fetcher import (
     PartitionRequest,
     Reply,
     Result,
+    selected_names,
 )
 from topicast.subscriber.protocol.effects import Connection, Effect, Effects, Send
 from topicast.subscriber.store.latency import LatencyEstimate
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import LinkError, NotReady, NotVisible, OverBudget
+from topicast.topics.errors import LinkError, NotReady, NotVisible, OverBudget, StaleMetadata
 from topicast.topics.objects.encoding.values import decode_block, decode_listing, encode_listing
 from topicast.topics.objects.filters.terms import ITEMS_MAX, TERMS_MAX
 from topicast.topics.objects.names import table_key
@@ -36,6 +37,7 @@ from topicast.topics.objects.selector import (
     by_names,
     by_values,
 )
+from topicast.topics.objects.tables import Column
 from topicast.topics.requests import RETRY_S
 from topicast.topics.turn import Turn
 from topicast.topics.wire.header import VALUE_BYTES_MAX
@@ -196,10 +198,36 @@ def test_running_pulls_are_bounded_and_the_others_follow(service: Published) -> 
     ],
     ids=["literal", "names", "long names", "terms", "list", "name", "value"],
 )
-def test_what_is_too_long_for_a_message_brings_all_blocks(selector: Selector) -> None:
+def test_what_is_too_long_for_a_message_brings_all_blocks_or_all_names(selector: Selector) -> None:
     """P-LIM-6."""
     (pull,) = sent(fetcher().begin(sales(selector), now=0.0))
-    assert pull.selector == ALL
+    assert (pull.selector, pull.names_only) == (ALL, False)
+    (pull,) = sent(fetcher().begin(sales(selector, names_only=True), now=0.0))
+    assert (pull.selector, pull.names_only) == (ALL, True)
+
+
+def test_what_is_pulled_afresh_is_pulled_so_however_long_its_selector_is(
+    service: Published,
+) -> None:
+    held = snapshot_of(service.rows("shop.sales")[:2], selections=NO_SELECTIONS)
+    request = PartitionRequest("shop", "sales", by_names((f"ds={LONG}",)), fresh=True)
+    one = Fetch(request)
+    machine, pull = begun(one, lambda _db, _table: (service.epoch, held, ()))
+    assert pull.held == ()
+    assert machine.part(service.pulled(pull), now=0.0)[0] is None, "it is not kept"
+    assert one.last is not None
+
+
+def test_names_of_a_table_that_was_created_again_meanwhile_are_not_guessed() -> None:
+    request = PartitionRequest("shop", "sales", by_values((LONG,)), names_only=True)
+    listing = encode_listing(["ds=1", "ds=2"])
+    for columns in (("ds",), ("DS",)):
+        of = [Column(name, "string") for name in columns]
+        assert selected_names(request, (listing,), lambda of=of: of) == ()
+    for columns in (("hour",), ("ds", "hour"), ()):
+        of = [Column(name, "string") for name in columns]
+        with pytest.raises(StaleMetadata, match="shop.sales was created again"):
+            selected_names(request, (listing,), lambda of=of: of)
 
 
 def test_fetches_that_wait_are_bounded_and_the_next_fetch_fails() -> None:
