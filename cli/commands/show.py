@@ -291,6 +291,8 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
     with catalog_at(**where) as catalog, suppress(KeyboardInterrupt):
         changes = catalog.watch(pattern)
         note_policy("changes of other databases are left out")
+        if reason := catalog.shortage().reason:
+            note(f"{reason} (--budget); changes of their tables are not shown")
         click.echo(f"watching {pattern}", err=True)
         for number, change in enumerate(changes, start=1):
             printed.item(

@@ -61,7 +61,7 @@ class Engine(Protocol):
         """Run an operation of the core, and return its result."""
 
     def watch(self, pattern: str, *, timeout_s: float) -> Watch:
-        """Return a new watch, which sees everything from now on."""
+        """Return a new watch, which sees the changes of each topic that is followed."""
 
 
 class Reader:

@@ -650,14 +650,27 @@ class Subscriber:
         """The operators' rules for this application, and the facts that they see of it."""
         return self._core.driver
 
-    def watch(self, pattern: str = "*") -> Watch:
+    def watch(self, pattern: str = "*", *, wait: bool = True) -> Watch:
         """Yield changes of the objects that match ``pattern``, from now on, until closed.
 
         ``sales.*`` matches the tables of a database, ``sales`` the database and its tables. Latest
         state, not history: of an object that changes often the newest change is seen.
+
+        It returns once every topic is followed that can be. With ``wait=False`` it returns at once,
+        and changes are missed as long as their topic is among those of ``unfollowed``.
+
+        Raises:
+            LinkError: the hub has not confirmed every topic in time.
         """
         wanted = arguments.text(pattern, "pattern")
-        return self._reader.running().watch(wanted, timeout_s=self._settings.timeout_s)
+        watch = self._reader.running().watch(wanted, timeout_s=self._settings.timeout_s)
+        if wait:
+            try:
+                self._reader.call(self._core.followed)
+            except BaseException:
+                watch.close()
+                raise
+        return watch
 
     def _limit_s(self, timeout_s: float | None) -> float:
         """Return how long a call may wait."""

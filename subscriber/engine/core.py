@@ -223,6 +223,7 @@ class Core:
             planner=self._new_planner(MINIMAL_BYTES, resident_set.latency),
             uses=uses,
             automatic=automatic,
+            wake=pending.wake,
         )
         self.prefetcher = Prefetcher(
             self.subscriptions,
@@ -356,6 +357,10 @@ class Core:
             if level == NONE and self.recovering:
                 self._by_hand[topic] = NONE  # what the start is about to follow is dropped, too
         return started
+
+    def followed(self) -> Started[None]:
+        """Wait until the changes of every topic arrive that can be followed."""
+        return self.placement.followed()
 
     def pin(self, db: str, table: str) -> Started[None]:
         """Keep a table always, and wait until it is held."""

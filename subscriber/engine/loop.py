@@ -171,7 +171,7 @@ class EngineLoop:
             self._commands.discard(command)
 
     def watch(self, pattern: str, *, timeout_s: float) -> Watch:
-        """Return a new watch, which sees everything from now on."""
+        """Return a new watch, which sees the changes of each topic that is followed."""
         watch = self._watches.add(pattern)
         self._put(Watching(on=True), timeout_s=timeout_s)
         return watch

@@ -10,7 +10,7 @@ rules of the plan itself: planner.py.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -27,7 +27,7 @@ from ...topics.topic import (
     topic_ids,
 )
 from ...topics.turn import Turn
-from ..protocol.commands import DONE, Done, Key, Started, Wait
+from ..protocol.commands import DONE, Done, Key, Started, Wait, Wake
 from ..protocol.effects import Effect
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
@@ -50,6 +50,8 @@ FIRST_READ: Final = "read for the first time"
 PINNED: Final = "a table of it is pinned"
 WATCHED: Final = "all changes are watched"
 
+_PLAN: Final = "plan"  # the key of commands that wait for the first plan of a watch
+
 
 class PlacementController:
     """Sets the level of each topic, and gives the reason of each."""
@@ -63,10 +65,11 @@ class PlacementController:
         planner: Planner,
         uses: Uses,
         automatic: bool,
+        wake: Wake,
     ) -> None:
         """``automatic``: levels follow usage; else only those set by hand change.
 
-        ``uses`` notes what is read.
+        ``uses`` notes what is read; ``wake`` has the commands polled that wait for a key.
         """
         # (db, table, whether its partitions were read, too), appended by any thread
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
@@ -76,6 +79,8 @@ class PlacementController:
         self._uses = uses
         self._automatic = automatic
         self._watched = False  # the application watches all changes
+        self._unplanned = False  # and no plan was made since it does
+        self._wake = wake
         self._subscriptions = subscriptions
         self._replicas = replicas = subscriptions.replicas
         self._resident_set = replicas.resident_set
@@ -164,20 +169,27 @@ class PlacementController:
 
     def watch_all(self, *, on: bool) -> None:
         """Follow every topic at minimal at least, as long as the application watches changes."""
-        self._watched = on
-        if not on or not self._automatic:
+        began, self._watched = on and not self._watched, on
+        if not began or not self._automatic:
             return
+        self._unplanned = True
+        self._plan_now()
+        if not self._subscriptions.offers & MINIMAL:
+            return  # the plan follows at full what fits
         for topic in topic_ids(self._view.num_topics):
             if topic != NAMESPACE and self._replicas.target_level(topic) == NONE:
                 self._subscriptions.join_minimal(topic)
+
+    def followed(self) -> Started[None]:
+        """Wait until the changes of every topic arrive that can be followed."""
+        return _FollowedWait(self._subscriptions, lambda: self._unplanned)
 
     def prefer(self, topics: frozenset[int]) -> None:
         """Follow ``topics``, and no others, before those that are only watched; plan for it now."""
         if topics == self._urgent:
             return
         self._urgent = topics
-        self._situations.clear()
-        self._drain_at = self._plan_at = 0.0
+        self._plan_now()
 
     def tick(self) -> None:
         """Count what was read, and plan when it is time."""
@@ -220,8 +232,12 @@ class PlacementController:
         self._by_hand.update(topics)
         self._reasons.update(dict.fromkeys(topics, BY_HAND))
         if topics and self._situations:  # there is less to plan with now: look again
-            self._situations.clear()
-            self._drain_at = self._plan_at = 0.0
+            self._plan_now()
+
+    def _plan_now(self) -> None:
+        """Have the next turn survey all topics, and the turn after it plan."""
+        self._situations.clear()
+        self._drain_at = self._plan_at = 0.0
 
     def _follow(self, topic: int, reason: str) -> None:
         if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
@@ -321,6 +337,9 @@ class PlacementController:
         for step in plan.steps:
             self._since[step.topic] = now
             subscriptions.set_level(step.topic, step.level)
+        if self._unplanned:
+            self._unplanned = False
+            self._wake(_PLAN)
 
 
 class _JoinWait(Wait[None]):
@@ -356,3 +375,23 @@ class _JoinWait(Wait[None]):
         """Return why one of the topics cannot be joined."""
         failures = map(self._subscriptions.failure, self._topics)
         return next((failure for failure in failures if failure is not None), None)
+
+
+class _FollowedWait(Wait[None]):
+    """Until the changes of every topic arrive that can be followed, so that a watch sees them."""
+
+    def __init__(self, subscriptions: Subscriptions, is_unplanned: Callable[[], bool]) -> None:
+        """``is_unplanned``: whether a plan is still to say which topics are followed."""
+        self._subscriptions = subscriptions
+        self._is_unplanned = is_unplanned
+
+    def poll(self) -> Done[None] | None:
+        waits = self._is_unplanned() or self._subscriptions.unreached() is not None
+        return None if waits else DONE
+
+    def keys(self) -> tuple[Key, ...]:
+        late = self._subscriptions.unreached()
+        return (_PLAN,) if late is None else (_PLAN, late)
+
+    def missing(self) -> str:
+        return self._subscriptions.missing()

@@ -183,7 +183,8 @@ class Subscriptions:
         Caller: the placement for a plan or an order by hand, ``on_joined`` if a level is denied.
         Affects: readers, which pull its tables; watches, which see no change of them any more.
         """
-        self._raising.pop(topic, None)
+        if self._raising.pop(topic, None) is not None:
+            self._wake(topic)
         self._failures.pop(topic, None)
         if topic in self.replicas:
             self.replicas.drop(topic)
@@ -342,6 +343,11 @@ class Subscriptions:
     def awaited(self) -> tuple[int, ...]:
         """The topics that ``ready`` looks at next, which has just been false."""
         return (NAMESPACE,) if self._late is None else (NAMESPACE, self._late)
+
+    def unreached(self) -> int | None:
+        """Return the first topic that is being joined, and has not been current since."""
+        missing = self._view.unfollowed().topics
+        return min((t for t in missing if t in self.replicas or t in self._raising), default=None)
 
     def below(self, positions: Mapping[int, tuple[int, int]]) -> list[int]:
         """Return the topics in which the hub is below ``positions``, as of its last heartbeat."""

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.engine.watch import Watch
 from topicast.subscriber.protocol.commands import Command, Operation
+from topicast.subscriber.protocol.effects import Watching
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.reader import ReaderProcess
@@ -77,6 +79,14 @@ class Worker:
         if command.outcome is None:
             self._wait()
         return command.result(0)
+
+    def watch(self, pattern: str, *, timeout_s: float) -> Watch:
+        """Return a new watch."""
+        del timeout_s
+        watch = Watch(pattern)
+        self.process.changed.append(watch.offer)
+        self.process.handle(Watching(on=True))
+        return watch
 
     def pause(self, seconds: float) -> None:
         """Let virtual time pass."""

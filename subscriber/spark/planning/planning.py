@@ -313,7 +313,7 @@ class _Run:
             with self._lock:
                 if self._stopping.is_set():
                     return
-                self._watch = watch = self.subscriber.watch("*")
+                self._watch = watch = self.subscriber.watch("*", wait=False)
                 self._router = router
                 self._begin(router)
             others = [

@@ -237,7 +237,7 @@ class Worker:
         subscriber = self.subscriber = self._connect()
         try:
             subscriber.open()
-            watch = subscriber.watch("*")
+            watch = subscriber.watch("*", wait=False)
             self._await_topics(subscriber)  # from here on every change is received
             self._serve(watch, subscriber)
             self._become(CONNECTING, ENDED)

@@ -14,6 +14,7 @@ from topicast.cli.client.operator import Operator
 from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.pipeline.sweep.known import known_at
 from topicast.pipeline.sweep.plan import Point
+from topicast.subscriber import Subscriber
 from topicast.subscriber.engine.reachability import UNREACHED_S
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema
@@ -230,6 +231,18 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
         out, _ = watch.communicate(timeout=60)
     assert watch.returncode == 0
     assert "look.counted  created" in out
+
+
+def test_watch_without_room_for_every_topic_says_what_it_does_not_show(statestores: str) -> None:
+    with Subscriber(statestores, budget="16MB") as catalog:
+        needed_bytes = catalog.shortage().needed_bytes
+    watch = command("main", "watch", f"--budget={needed_bytes - 1}", f"--statestores={statestores}")
+    with subprocess.Popen(watch, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        said = running.stderr.readline()
+        running.kill()
+    assert said.startswith("note: 1 of 16 topics are not followed: all of them need a budget of ")
+    assert said.endswith(" KB (--budget); changes of their tables are not shown\n")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.model.modes import Mode
+from topicast.subscriber.engine.watch import Watch
 from topicast.subscriber.placement.controller import (
     ALL_THAT_FITS,
     BY_HAND,
@@ -21,9 +22,9 @@ from topicast.subscriber.protocol.effects import Connection, Effects
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
-from topicast.topics.errors import UsageError
+from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
-from topicast.topics.wire.messages.data import Heartbeat
+from topicast.topics.wire.messages.data import Barrier, Heartbeat
 from topicast.topics.wire.messages.readers import CatchUp
 
 ROOM = 6_000  # bytes, for all tables
@@ -269,3 +270,38 @@ def test_where_only_full_is_offered_the_preferred_topics_take_the_room_of_others
     assert levels(shopping)[wanted] == "full"
     shortage = shopping.call(lambda catalog: catalog.shortage())
     assert shortage.needed_bytes > sum(sizes_of.values())
+
+
+def test_watch_of_a_reader_that_follows_nothing_yet_begins_once_no_change_is_missed() -> None:
+    """Before, a change while the topic was joined was told to nobody: it was its first content."""
+    shopping = Shopping(late=True, automatic=True)
+    shopping.hold("hub-0", "reader-0", Barrier)
+    watches: list[Watch] = []
+    call = shopping.begin(lambda catalog: watches.append(catalog.watch("shop.*")))
+    shopping.reshape("shop.orders", "id", "early")
+    assert call.alive, "a change of now would be missed"
+    shopping.release()
+    shopping.pass_time(2)
+    assert not call.alive
+    assert watches[0].next_within(0) is None, "it was before the watch began"
+    shopping.reshape("shop.orders", "id", "new")
+    change = watches[0].next_within(0)
+    assert change is not None
+    assert change.object == "shop.orders"
+
+
+def test_watch_of_what_the_hub_does_not_confirm_fails_and_says_what_is_missing() -> None:
+    shopping = Shopping(late=True, automatic=True)
+    shopping.lose("hub-0", "reader-0", Barrier)
+    with pytest.raises(NotReady, match="4 topics are being caught up from hub-0"):
+        shopping.call(lambda catalog: catalog.watch("shop.*"))
+    assert shopping.call(lambda catalog: catalog.watch("shop.*", wait=False))
+
+
+@pytest.mark.parametrize(("room", "followed"), [(1_000_000, 4), (0, 0)], ids=["all fit", "none"])
+def test_watch_where_only_full_is_offered_begins_once_all_that_fits_is_held(
+    room: int, followed: int
+) -> None:
+    shopping = crowded(room, mode=Mode("full"))
+    shopping.call(lambda catalog: catalog.watch("*"))
+    assert 4 - len(shopping.call(lambda catalog: catalog.unfollowed()).topics) == followed

@@ -406,8 +406,8 @@ def test_worker_that_is_stopped_while_it_makes_a_subscriber_ends() -> None:
 class WithoutTopic(Subscriber):
     """A subscriber that does not follow one topic, as where there is no room for it."""
 
-    def watch(self, pattern: str = "*") -> Watch:
-        found = super().watch(pattern)
+    def watch(self, pattern: str = "*", *, wait: bool = True) -> Watch:
+        found = super().watch(pattern, wait=wait)
         self.drop(0)
         return found
 
