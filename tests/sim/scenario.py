@@ -14,6 +14,7 @@ line ``# large values`` no frame holds a value that is a little longer than usua
 from collections import Counter
 from collections.abc import Callable
 
+from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.model.modes import overrides_text, parse_mode
 from topicast.catalog.model.versions import Transaction
@@ -163,6 +164,10 @@ class Script:
         self.world.catalogd.hold(
             Read, where=lambda read: any((r.db, r.table) == wanted for r in read.requests)
         )
+
+    def late(self, _who: str) -> None:
+        """Send no poll for events to the metastore, from now on."""
+        self.world.catalogd.hold(Poll)
 
     def resume(self, _who: str) -> None:
         """Send what was not sent: the metastore looks now."""
