@@ -57,17 +57,17 @@ class Agreement:
         if topic not in self._followed:
             return inf
         at = self.current_at.get(topic) if self.positions is None else self._agreed_at
-        return inf if at is None else max(self._clock.now - at, 0.0)
+        return inf if at is None else self._clock.now - at
 
     def lag_max_s(self) -> float:
         """Return the longest lag of a topic that was current once; 0 if none was."""
         times = self.current_at.values() if self.positions is None else (self._agreed_at,)
-        return max(self._clock.now - min(times), 0.0) if times else 0.0
+        return self._clock.now - min(times) if times else 0.0
 
     def age_s(self) -> float:
         """Return the seconds since all topics were known to be current; infinite: one never was."""
         if self.positions is not None:
-            return max(self._clock.now - self._agreed_at, 0.0)
+            return self._clock.now - self._agreed_at
         return max(map(self.lag_s, self._followed), default=inf)
 
     def check(self) -> None:

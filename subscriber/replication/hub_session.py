@@ -376,10 +376,7 @@ class Prefixes:
         between is a gap.
         """
         gone = set(topic_levels)
-        for one in dict.fromkeys(self._of[topic_level] for topic_level in sorted(gone)):
-            some = self._topic_levels.pop(one)
-            for topic_level in some:
-                del self._of[topic_level]
-            left = [topic_level for topic_level in some if topic_level not in gone]
+        for one in dict.fromkeys([self._of.pop(topic_level) for topic_level in sorted(gone)]):
+            left = [some for some in self._topic_levels.pop(one) if some not in gone]
             self._turn.add(Unsubscribe(one))
             self.add(left)

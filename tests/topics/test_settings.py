@@ -181,7 +181,11 @@ def test_state_folder_is_the_platforms() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["http://a:1", "https://a.example.com:25010", "http://[fd00::1]:9"]
+    "text",
+    [
+        *("http://a:1", "https://a.example.com:25010", "http://[fd00::1]:9"),
+        "http://".ljust(PAGES_CHARS_MAX, "a"),
+    ],
 )
 def test_address_of_pages_is_taken_as_it_is(text: str) -> None:
     assert checked_pages(text) == text
@@ -199,7 +203,7 @@ def test_address_of_pages_is_taken_as_it_is(text: str) -> None:
             'http://a"',
             "ftp://a:1",
         ),
-        *("http://ä:1", "http://a:1\n", "http://" + "a" * PAGES_CHARS_MAX),
+        *("http://ä:1", "http://a:1\n", "http://".ljust(PAGES_CHARS_MAX + 1, "a")),
     ],
 )
 def test_what_is_no_address_of_pages_is_refused(text: str) -> None:
