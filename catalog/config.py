@@ -186,6 +186,12 @@ class CatalogdConfig(MetastoreFlags):
         host, port = self.catalog_service_host, self.catalog_service_port
         return listen_address(host, port, setting="catalog_service_host")
 
+    def listens(self) -> Mapping[Address, str]:
+        """Return what is at the address at which clients are served; not a port that is 0."""
+        if not self.catalog_service_port:
+            return {}
+        return {self.service_address(): "requests (--catalog_service_port)"}
+
     def advertised(self, bound: str) -> str:
         """Return where peers reach the service, which is ``bound`` there."""
         found = advertised_address(self.service_address(), self.advertise_address)

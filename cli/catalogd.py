@@ -14,6 +14,7 @@ from .daemons import (
     collect_old_rarely,
     log_start,
     pages_flags,
+    refuse_shared_port,
     serve,
 )
 from .logs import log_to_stderr
@@ -48,6 +49,7 @@ def catalogd(**given: Any) -> None:
     settings = settings_given()
     access = access_to_pages(given)
     config = CatalogdConfig(**given)
+    refuse_shared_port(access.config, config.listens())
     recent = log_to_stderr()
     collect_old_rarely()
     keys = config.keys(os.environ)

@@ -11,7 +11,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import fields
 from itertools import count
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import __version__
 from ..topics.errors import ConfigError, TopicastError
-from ..topics.settings import pages_for_peers, parse_addresses
+from ..topics.settings import Address, pages_for_peers, parse_addresses
 from .lazy import LazyGroup
 from .notify import Announcement
 from .options.flags import DEFAULT, F, flags_of
@@ -54,6 +54,24 @@ def access_to_pages(given: dict[str, Any]) -> "Access":
 
     names = [field.name for field in fields(PagesConfig)]
     return Access(PagesConfig(**{name: given.pop(name) for name in names}))
+
+
+def refuse_shared_port(pages: PagesConfig, listens: Mapping[Address, str]) -> None:
+    """Refuse a port of the pages that the daemon itself needs: ``listens``, and for what.
+
+    Raises:
+        ConfigError: it is that port, on the same interface or on all of them.
+    """
+    own = pages.address
+    for address, what in listens.items():
+        hosts_meet = (
+            own.host == address.host or own.is_every_interface or address.is_every_interface
+        )
+        if own.port == address.port and hosts_meet:
+            allowed = (
+                f"the daemon itself serves {what} there; choose another, or 0 for any free one"
+            )
+            raise ConfigError("webserver_port", own.port, allowed)
 
 
 daemons: Final = LazyGroup(

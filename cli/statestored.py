@@ -12,6 +12,7 @@ from .daemons import (
     collect_old_rarely,
     log_start,
     pages_flags,
+    refuse_shared_port,
     serve,
 )
 from .logs import log_to_stderr
@@ -45,6 +46,7 @@ def statestored(**given: Any) -> None:
     settings = settings_given()
     access = access_to_pages(given)
     config = StatestoredConfig(**given)
+    refuse_shared_port(access.config, config.listens())
     recent = log_to_stderr()
     collect_old_rarely()
     keys = config.keys(os.environ)

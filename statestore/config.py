@@ -91,6 +91,15 @@ class StatestoredConfig:
         """The address of the XPUB: the next port, any if the first may be any."""
         return str(self._address(self.state_store_port + 1 if self.state_store_port else 0))
 
+    def listens(self) -> Mapping[Address, str]:
+        """Return what is at each address at which peers are served; not the ports that are 0."""
+        port = self.state_store_port
+        served = {
+            port: "requests (--state_store_port)",
+            port + 1: "data (--state_store_port, plus 1)",
+        }
+        return {self._address(one): what for one, what in served.items() if port}
+
     def advertised(self, bound: str) -> str:
         """Return where peers reach the ROUTER, which is ``bound`` there."""
         found = self._advertised

@@ -178,6 +178,25 @@ def test_port_for_data_in_use_is_said_to_follow_the_flag() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("flags", "port", "what"),
+    [
+        ("statestored --state_store_port=24500", 24500, "requests (--state_store_port)"),
+        ("statestored --state_store_port=24500", 24501, "data (--state_store_port, plus 1)"),
+        ("catalogd --catalog_service_port=26500", 26500, "requests (--catalog_service_port)"),
+    ],
+)
+def test_port_of_the_pages_that_is_another_of_the_daemons_own_is_wrong_use(
+    flags: str, port: int, what: str
+) -> None:
+    done = ended(*flags.split(), f"--webserver_port={port}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: webserver_port={port} is not valid: the daemon itself serves {what} there; "
+        "choose another, or 0 for any free one\n"
+    )
+
+
 def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) -> None:
     port = served.catalogd.ready["web"].rpartition(":")[2]
     done = ended(
