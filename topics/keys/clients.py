@@ -191,7 +191,7 @@ def read_clients(text: str, *, source: str) -> Clients:
     clients = []
     for number, line in enumerate(text.splitlines(), start=1):
         setting, words = f"{source}:{number}", line.split()
-        if not words or words[0] == "#":
+        if not words or words[0].startswith("#"):
             continue
         policy, next_public = None, ""
         if words[-1].startswith(_DATABASES):

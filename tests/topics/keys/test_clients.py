@@ -74,8 +74,8 @@ def test_name_or_key_of_another_client_is_refused(other: tuple[str, str]) -> Non
 )
 def test_line_that_is_none_is_named_with_what_is_allowed(line: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
-        read_clients(f"# a comment\n\n{line}\n", source="clients")
-    assert "clients:3" in str(caught.value)
+        read_clients(f"# a comment\n#another\n\n{line}\n", source="clients")
+    assert "clients:4" in str(caught.value)
 
 
 def test_list_of_as_many_clients_as_there_may_be_fits_one_message() -> None:
