@@ -2,13 +2,14 @@
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from topicast.cli.records.fleet import (
     NOBODY,
     SHOWN,
+    ListedDriver,
     called,
     each_once,
     matches,
@@ -20,6 +21,7 @@ from topicast.cli.records.fleet import (
     unreachable,
 )
 from topicast.cli.terminal.lists import listed
+from topicast.pipeline.datasource.views import DRIVERS
 from topicast.tests.cli.snapshots import assert_snapshot
 
 NOW = datetime(2026, 11, 26, 8, 0, 30, tzinfo=timezone.utc)
@@ -160,3 +162,8 @@ def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
 def test_page_for_operators_shows_what_is_printed() -> None:
     page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
     assert "\n".join(["$ topicast drivers", *lines(THREE, width=80), "```"]) in page
+
+
+def test_data_source_has_each_fact_of_a_driver_that_the_command_has() -> None:
+    of_this_command = {"driver", "mend", "name", "since", "since_s", "statestored"}
+    assert get_type_hints(ListedDriver).keys() - of_this_command == set(DRIVERS.columns)
