@@ -662,9 +662,9 @@ class Subscriber:
         Raises:
             LinkError: the hub has not confirmed every topic in time.
         """
-        wanted = arguments.text(pattern, "pattern")
+        wanted, waits = arguments.text(pattern, "pattern"), arguments.flag(wait, "wait")
         watch = self._reader.running().watch(wanted, timeout_s=self._settings.timeout_s)
-        if wait:
+        if waits:
             try:
                 self._reader.call(self._core.followed)
             except BaseException:
