@@ -49,6 +49,11 @@ class Listener:
 
 listener = Listener()
 """
+DEEP = """
+public final class Deep implements java.util.function.Consumer {
+    public void accept(Object session) { throw new StackOverflowError("deep"); }
+}
+"""
 VIEW = "CREATE OR REPLACE TEMP VIEW noted AS SELECT 1 AS id"
 
 
@@ -141,6 +146,15 @@ def test_a_query_that_spark_cannot_analyse_leaves_no_failure_of_ours_in_the_log(
     driver.do("spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60000)")
     assert f"{NAME} threw" not in driver.log()
     assert driver.do("received") == []
+
+
+def test_error_of_what_is_told_of_sessions_stops_no_context(driver: Application) -> None:
+    """Given a StackOverflowError: for an Error of a listener Spark stops its context."""
+    driver.do("from topicast.subscriber.spark.java import java_object")
+    driver.do(f"listener.java.tell(java_object(spark._jvm, 'Deep', {DEEP!r}))")
+    driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
+    until(lambda: driver.do("received") == ["executed"], timeout_s=20)
+    assert driver.do("context.isStopped()") is False
 
 
 def test_what_a_process_has_not_handled_when_it_dies_is_taken_once_more(

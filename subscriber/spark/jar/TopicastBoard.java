@@ -11,6 +11,7 @@ public final class TopicastBoard implements Runnable {
     private final LinkedHashMap taken = new LinkedHashMap();  // likewise, by the agent of now
     private final HashMap answers = new HashMap();  // by number
     private long last;
+    private long agent;  // how many have begun: what one of before left waiting takes nothing
     private boolean read;  // by the agent of now
     private boolean ended;  // no agent is to take anything any more
 
@@ -36,14 +37,17 @@ public final class TopicastBoard implements Runnable {
         }
     }
 
-    /** Returns a number and its question; "" after ms; "end" once the agent is to end. */
+    /** Returns a number and its question; "" after ms, or if another agent has begun meanwhile;
+        "end" once the agent is to end. */
     public synchronized String request(long ms) throws InterruptedException {
+        long mine = agent;
         read = true;
         long until = System.nanoTime() + ms * 1000000L;
         while (asked.isEmpty() && !ended) {
             long left = (until - System.nanoTime()) / 1000000L;
             if (left <= 0L) return "";
             wait(left);
+            if (mine != agent) return "";
         }
         if (asked.isEmpty()) return "end";
         Map.Entry first = (Map.Entry) asked.entrySet().iterator().next();
@@ -63,13 +67,15 @@ public final class TopicastBoard implements Runnable {
     }
 
     /** Lets what an agent had taken, which has ended, be taken once more. */
-    synchronized void resume() {
+    public synchronized void resume() {
+        agent++;
         read = false;
         LinkedHashMap later = new LinkedHashMap(asked);
         asked.clear();
         asked.putAll(taken);
         asked.putAll(later);
         taken.clear();
+        notifyAll();
     }
 
     /** Leaves all questions without an answer, and lets the agent end. */

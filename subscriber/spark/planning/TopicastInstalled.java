@@ -43,7 +43,7 @@ final class TopicastInstalled {
                 Map.Entry one = (Map.Entry) all.next();
                 TopicastCatalog ours = (TopicastCatalog) ((WeakReference) one.getValue()).get();
                 if (ours == null) continue;
-                put(one.getKey(), ours.original);
+                putBack(one.getKey(), ours);
                 ours.ask("", "");
             }
             installed.clear();
@@ -118,9 +118,9 @@ final class TopicastInstalled {
         TopicastCatalog ours = new TopicastCatalog(shared.conf(), shared.hadoopConf(),
             (HiveExternalCatalog) original, router, context);
         synchronized (installed) {
-            if (!open) return;
+            if (!open || installed.containsKey(catalog)) return;  // another thread was first
             installed.put(catalog, new WeakReference(ours));
-            put(catalog, ours);
+            field(catalog.getClass(), "delegate").set(catalog, ours);
             ours.ask(uri, token);
         }
     }
@@ -132,9 +132,11 @@ final class TopicastInstalled {
             : "the metastore authorises reads: hive.metastore.pre.event.listeners=" + listeners;
     }
 
-    private void put(Object catalog, Object delegate) {
+    // Unless somebody else has put theirs there since, which has ours inside.
+    private void putBack(Object catalog, TopicastCatalog ours) {
         try {
-            if (delegate != null) field(catalog.getClass(), "delegate").set(catalog, delegate);
+            Field delegate = field(catalog.getClass(), "delegate");
+            if (delegate.get(catalog) == ours) delegate.set(catalog, ours.original);
         } catch (Exception failed) {
             counts.failed(failed);
         }

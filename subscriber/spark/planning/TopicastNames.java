@@ -113,7 +113,7 @@ final class TopicastNames {
         static boolean write(Expression one, StringBuilder into) {
             if (one instanceof AttributeReference) {
                 String name = ((AttributeReference) one).name();
-                into.append('@').append(name.length()).append(lower(name));
+                into.append('@').append(name.length()).append(':').append(lower(name));
                 return type(one.dataType(), into);
             }
             if (one instanceof Literal) return literal((Literal) one, into);

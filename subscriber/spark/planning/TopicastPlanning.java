@@ -1,3 +1,4 @@
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.unsafe.Platform;
 
@@ -25,6 +26,7 @@ public final class TopicastPlanning {
     private volatile boolean on;  // whether ours is to stand in the catalogs' place
     private volatile boolean compares;  // each table with the metastore's
     private volatile boolean confirms;  // that catalogd has nothing newer, at each read of a table
+    private final AtomicLong begun = new AtomicLong();  // how often
     private volatile long liveUntil = System.nanoTime();
 
     public TopicastPlanning(Object registry) throws Exception {
@@ -36,7 +38,10 @@ public final class TopicastPlanning {
 
     // Stand in the catalogs' place, and keep so many bytes; nothing is served before live().
     // ``validate``: by what a table is confirmed before it is answered: none, catalogd, or hms.
-    public void begin(long bytesMax, String validate) {
+    // Return by what end() knows this call: an agent that ends late must not end the next agent's.
+    public long begin(long bytesMax, String validate) {
+        long number = begun.incrementAndGet();
+        installed.ask("", "");  // the endpoint of a killed agent: another process may have its port
         objects.limit(bytesMax);
         compares = validate.equals("hms");
         confirms = validate.equals("catalogd");
@@ -45,10 +50,13 @@ public final class TopicastPlanning {
         open(true);
         installed.open();
         installed.look(this);
+        return number;
     }
 
-    // Put the originals back, at once; a read that is under way asks its original.
-    public void end() {
+    // Put the originals back, at once; a read that is under way asks its original. No effect once
+    // begin() was called again.
+    public void end(long number) {
+        if (number != begun.get()) return;
         on = false;
         installed.close();
         objects.clear();

@@ -11,11 +11,13 @@ final class TopicastQuestions {
     private final HashMap waiting = new HashMap();  // number -> Question
     private final ArrayList untaken = new ArrayList();  // numbers
     private long last;  // number
+    private long opened;  // how often: what an agent of before left waiting takes nothing
     private boolean open;
 
     // Take questions from now on, or none: readers that wait are not answered.
     synchronized void open(boolean open) {
         this.open = open;
+        opened++;
         waiting.clear();
         untaken.clear();
         notifyAll();
@@ -43,14 +45,16 @@ final class TopicastQuestions {
         return mine.isSo;
     }
 
-    // Wait for a question, but not longer than so many milliseconds. A line for each that was not
-    // taken before: its number, and its name.
+    // Wait for a question, but not longer than so many milliseconds, or until open() is called. A
+    // line for each that was not taken before: its number, and its name.
     synchronized String take(long ms) throws InterruptedException {
+        long mine = opened;
         long until = System.nanoTime() + ms * 1000000L;
         while (open && untaken.isEmpty()) {
             long left = (until - System.nanoTime()) / 1000000L;
             if (left <= 0) break;
             wait(left);
+            if (mine != opened) return "";
         }
         StringBuilder found = new StringBuilder();
         for (Iterator all = untaken.iterator(); all.hasNext();) {

@@ -37,8 +37,7 @@ final class TopicastReaders {
     private final ClassLoader loader;
     private final Pool quick = new Pool(QUICK);
     private final Pool patient = new Pool(PATIENT);
-    private final LongAdder failures =
-        new LongAdder();
+    private final LongAdder failures = new LongAdder();
     private volatile String lastFailure = "";
     private volatile boolean closed;
 
@@ -49,8 +48,7 @@ final class TopicastReaders {
         this.loader = loader;
         this.token = token;
         for (int at = 0; at < BUILT_IN.length; at++) this.conf.remove(BUILT_IN[at]);
-        File scratch = Files.createTempDirectory("topicast-hive",
-            new FileAttribute[0]).toFile();
+        File scratch = Files.createTempDirectory("topicast-hive", new FileAttribute[0]).toFile();
         scratch.deleteOnExit();
         set("hive.metastore.uris", uri);
         set("hive.metastore.sasl.enabled", "false");
@@ -164,8 +162,7 @@ final class TopicastReaders {
             // Here, because Spark has made whole seconds of what it was given.
             settings.getClass().getMethod("set", new Class[] {String.class, String.class})
                 .invoke(settings, new Object[] {"hive.metastore.client.socket.timeout", timeout});
-            Method of = client.getClass().getDeclaredMethod("client",
-                new Class[0]);
+            Method of = client.getClass().getDeclaredMethod("client", new Class[0]);
             of.setAccessible(true);
             hive = of.invoke(client, new Object[0]);
             hive.getClass().getMethod("setMetaConf", new Class[] {String.class, String.class})
@@ -186,8 +183,7 @@ final class TopicastReaders {
 
         // As the original reads; afterwards the thread's state of Hive is what it was before.
         Object read(TopicastCatalog from, int method, Object[] args) {
-            SessionState before =
-                SessionState.get();
+            SessionState before = SessionState.get();
             ClassLoader classes = Thread.currentThread().getContextClassLoader();
             try {
                 return from.load(catalog, method, args);
@@ -203,8 +199,7 @@ final class TopicastReaders {
 
         void close() {
             try {
-                Method of = hive.getClass().getDeclaredMethod("close",
-                    new Class[0]);
+                Method of = hive.getClass().getDeclaredMethod("close", new Class[0]);
                 of.setAccessible(true);
                 of.invoke(hive, new Object[0]);
             } catch (Exception gone) {
@@ -217,8 +212,7 @@ final class TopicastReaders {
 
     private final class Pool {
         private final String timeout;
-        private final LinkedBlockingDeque free =
-            new LinkedBlockingDeque();
+        private final LinkedBlockingDeque free = new LinkedBlockingDeque();
         private int alive;  // free and in use
         private boolean making;
         private long pause = PAUSE_NS;
@@ -253,10 +247,11 @@ final class TopicastReaders {
         }
 
         // Whether one may be free within so many nanoseconds.
-        private synchronized boolean isHopeful(long left) {
+        synchronized boolean isHopeful(long left) {
+            if (closed) return false;
             if (alive > 0) return true;
             boolean isPatient = left > WAIT_MS * 1000000L;  // a quick read waits for no new one
-            if (closed || !isPatient) return false;
+            if (!isPatient) return false;
             return making || notBefore - System.nanoTime() < left;
         }
 

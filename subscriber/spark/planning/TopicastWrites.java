@@ -82,7 +82,10 @@ final class TopicastWrites {
     // Everything up to this write is visible to the subscriber that answers.
     void synced(long number) {
         for (Iterator all = dirty.entrySet().iterator(); all.hasNext();) {
-            if (((Long) ((Map.Entry) all.next()).getValue()).longValue() <= number) all.remove();
+            Map.Entry one = (Map.Entry) all.next();
+            Long write = (Long) one.getValue();
+            // By its number, too: the iterator's own remove() would also remove a newer write's.
+            if (write.longValue() <= number) dirty.remove(one.getKey(), write);
         }
     }
 

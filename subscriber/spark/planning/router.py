@@ -83,6 +83,7 @@ class Router:
 
     def __init__(self, java: Any) -> None:
         self._java = java
+        self._begun = 0  # by what the JVM knows that this object has begun
 
     @staticmethod
     def of(jvm: Any, registry: Any) -> "Router":
@@ -105,11 +106,11 @@ class Router:
         ``validate``: what confirms each read of a table before it is answered. hms: the metastore,
         to which the table is compared; catalogd: what takes ``unconfirmed``; none: nothing.
         """
-        self._java.begin(bytes_max, validate)
+        self._begun = int(self._java.begin(bytes_max, validate))
 
     def end(self) -> None:
-        """Put the original catalogs back, and keep nothing."""
-        self._java.end()
+        """Put the originals back and keep nothing, unless another agent has begun since."""
+        self._java.end(self._begun)
 
     def live(self, for_s: float) -> None:
         """Answer from memory for so many seconds from now; 0: not any more."""

@@ -187,7 +187,17 @@ public final class TopicastListener extends SparkListener {
         if (end != null) end.run();
     }
 
+    /** Takes an event of the bus. Whatever fails here is counted as missed: Spark stops its context
+        for an Error of a listener, such as a StackOverflowError, and logs 70 lines for others. */
     public void onOtherEvent(SparkListenerEvent event) {
+        try {
+            handle(event);
+        } catch (Throwable failed) {
+            miss();
+        }
+    }
+
+    void handle(SparkListenerEvent event) {
         if (event instanceof SparkListenerSQLExecutionStart) {
             SparkListenerSQLExecutionStart start = (SparkListenerSQLExecutionStart) event;
             Long id = Long.valueOf(start.executionId());
@@ -244,7 +254,7 @@ public final class TopicastListener extends SparkListener {
         try {  // it is of another class in 3.5 than from 4.0 on
             told.accept(QueryExecution.class.getMethod("sparkSession", NONE)
                 .invoke(execution, NOTHING));
-        } catch (Exception failed) {  // it is found by its extensions, if by anything
+        } catch (Throwable failed) {  // it is found by its extensions, if by anything
         }
     }
 
@@ -270,7 +280,13 @@ public final class TopicastListener extends SparkListener {
         }
     }
 
-    // Not private: Janino makes a private method static, and then it locks nothing.
+    // Janino makes a private method static, so that it would lock the class, and not this object:
+    // no method that is synchronized is private.
+    synchronized void miss() {
+        if (!stopped) missed++;
+        notifyAll();
+    }
+
     synchronized void add(String what, Object of) {
         if (stopped) return;
         if (waiting.size() >= 2 * max) {

@@ -30,10 +30,10 @@ class ToldJvm:
         self.synced_up_to = 0
         self._queued = Event()  # nothing ever is
 
-    def begin(self, *_settings: object) -> None:
-        pass
+    def begin(self, *_settings: object) -> int:
+        return 1
 
-    def end(self) -> None:
+    def end(self, _number: int) -> None:
         self.lives_ms = 0
 
     def live(self, ms: int) -> None:
