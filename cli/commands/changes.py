@@ -58,13 +58,25 @@ def history(
     _print(records, Output(output), changes.HISTORY)
 
 
-@command("list")
+@command("list", short_help="Show changes and orders of all tables, the newest first.")
 @SINCE
 @click.option(
     "--by", metavar="NAME", help="Only those of an application, a driver's id, user, key or origin."
 )
-@click.option("--object", "pattern", metavar="PATTERN", default="", help="As shop.orders or shop.*")
-@click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
+@click.option(
+    "--object",
+    "pattern",
+    metavar="PATTERN",
+    default="",
+    help="Only those of what matches, such as shop.orders or shop.*.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LINES_MAX),
+    default=SHOWN,
+    show_default=True,
+    help="Show only so many.",
+)
 @statestores_option("all are used, for the names of drivers")
 @TIMEOUT
 @prints(lambda: {"": list[changes.HistoryRow]})

@@ -99,15 +99,15 @@ def events() -> None:
     """
 
 
-@command("status")
+@command("status", short_help="Show how events are followed: state, lag, rates, what is slow.")
 @ORDER_OPTIONS
 @prints(lambda: {"": _status_document()})
 def status(*, statestores: str, timeout_s: float, output: str) -> None:
     """Show whether catalogd follows events, how far it is, how fast, and what takes long.
 
     DISABLED: --hms_event_polling_interval_s is 0. PAUSED: by an operator. ERROR: the metastore has
-    not told events for 10 s. STOPPED: another metastore answers. What is missing is read again by
-    itself in every state, so none waits for an invalidation.
+    not told events for 10 s. STOPPED: another metastore answers. In every state but a pause
+    catalogd itself reads again what it has missed: no invalidation is needed.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
@@ -132,7 +132,11 @@ def pause(output: str, **where: Any) -> None:
     _order(output, "pause", **where)
 
 
-@command("start", context_settings={"ignore_unknown_options": True})
+@command(
+    "start",
+    short_help="Follow events again: from the pause, an event, or the newest.",
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("event", metavar="[ID|-1]", type=click.IntRange(min=-1), required=False)
 @ORDER_OPTIONS
 @prints(lambda: {"": EventsState})
@@ -145,7 +149,7 @@ def start(event: int | None, output: str, **where: Any) -> None:
     _order(output, "start", *([] if event is None else [str(event)]), **where)
 
 
-@command("skip")
+@command("skip", short_help="Pass an event that catalogd cannot follow.")
 @click.argument("event", metavar="ID", type=click.IntRange(min=1))
 @ORDER_OPTIONS
 @prints(lambda: {"": EventsState})
@@ -158,7 +162,7 @@ def skip(event: int, output: str, **where: Any) -> None:
     _order(output, "skip", str(event), **where)
 
 
-@command("show")
+@command("show", short_help="Show one event as the metastore has it, and its outcome.")
 @click.argument("event", metavar="ID", type=click.IntRange(min=1))
 @ORDER_OPTIONS
 @prints(lambda: {"ID": list[ShownEvent]})
@@ -177,7 +181,7 @@ def show(event: int, output: str, **where: Any) -> None:
         printed.facts(record, record.items())
 
 
-@command("tail")
+@command("tail", short_help="Show events as they are published, until Ctrl-C.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many events.")
 @ORDER_OPTIONS
 @prints(lambda: {"": LoggedEvent})

@@ -84,7 +84,7 @@ def keys() -> None:
     """
 
 
-@command("init")
+@command("init", short_help="Make the first keys: both daemons, a driver, an operator.")
 @KEYS_DIR
 @prints(lambda: {"": KeyFolder})
 def init(keys_dir: str | None, output: str) -> None:
@@ -159,7 +159,7 @@ def show(name: str, keys_dir: str | None, output: str) -> None:
     Output(output).facts(found[0], [(n, str(value)) for n, value in found[0].items()])
 
 
-@command("revoke")
+@command("revoke", short_help="Admit a client no longer, and end its connections.")
 @click.argument("name")
 @KEYS_DIR
 @prints(lambda: {"NAME": RevokedClient})
@@ -170,7 +170,7 @@ def revoke(name: str, keys_dir: str | None, output: str) -> None:
     Output(output).sentence(revoked, text=f"revoked {client.name} {client.public}")
 
 
-@command("rotate")
+@command("rotate", short_help="Give each daemon its next key, and draw the one after it.")
 @click.option("--now", is_flag=True, help="The keys are stolen: replace the next ones, too.")
 @KEYS_DIR
 @prints(lambda: {"": list[RotatedKey]})

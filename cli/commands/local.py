@@ -65,7 +65,12 @@ def metastore() -> None:
     """Run a real Hive metastore on this machine, for trials and tests."""
 
 
-@metastore.command(cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES)
+@metastore.command(
+    cls=SettingsCommand,
+    short_help="Run Hive 2.3 on Derby until Ctrl-C.",
+    context_settings=settings(),
+    epilog=EXIT_CODES,
+)
 @option(
     "folder",
     type=PathName(file_okay=False),

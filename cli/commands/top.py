@@ -26,7 +26,7 @@ MINUTES_US: Final = MINUTES * 60 * 1_000_000
 
 
 @command()
-@click.option("--once", is_flag=True, help="Show one picture; so it is where no terminal is.")
+@click.option("--once", is_flag=True, help="Show one picture and end, as without a terminal.")
 @statestores_option("all are used")
 @prints(lambda: {"--once": Activity})
 def top(*, once: bool, statestores: str, output: str) -> int:

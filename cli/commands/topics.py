@@ -148,7 +148,7 @@ def topics(
 
     TOPIC, a number or 'namespace', shows one topic: its tables, its readers, and who is behind. A
     SUBSCRIBER is named as 'topicast subscribers' does, by its application, or by the beginning of
-    its id. A subscriber that is behind holds back nobody else: changes are kept for as long.
+    its id. A subscriber that is behind delays nobody else.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     printed = Output(output)

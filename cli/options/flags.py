@@ -269,7 +269,7 @@ def prints(documents: Callable[[], Documents]) -> Callable[[F], F]:
         documents=documents,
         type=click.Choice(["table", "wide", "json"]),
         default="table",
-        help="To read, with every column, or one whole JSON document for programs.",
+        help="table: to read; wide: every column; json: one document, for programs.",
     )
 
 

@@ -1,7 +1,10 @@
 from pathlib import Path
 
+import click
 import pytest
 
+from topicast.cli.lazy import subcommands
+from topicast.cli.main import topicast
 from topicast.cli.reference import pages, write
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -26,3 +29,17 @@ def test_pages_name_no_folder_of_this_machine() -> None:
 def test_pages_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
     write(tmp_path / "new")
     assert {page.name for page in (tmp_path / "new").iterdir()} == set(pages())
+
+
+def groups(group: click.Group) -> list[click.Group]:
+    """Return a group, and those in it."""
+    inner = [one for one in subcommands(group).values() if isinstance(one, click.Group)]
+    return [group, *(found for one in inner for found in groups(one))]
+
+
+def test_line_about_each_command_is_whole_at_80_columns() -> None:
+    for group in groups(topicast):
+        context = click.Context(group, info_name=str(group.name), terminal_width=80)
+        for line in group.get_help(context).splitlines():
+            assert not (line.startswith("  ") and line.endswith("...")), line
+            assert len(line) <= 80, line

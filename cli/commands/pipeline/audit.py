@@ -28,7 +28,7 @@ def _documents() -> Documents:
     return {"": AuditReport}
 
 
-@command()
+@command(short_help="Compare metastore, hubs and a subscriber with catalogd's store.")
 @click.argument("pattern", default="*")
 @option(
     "hive_metastore_uris",

@@ -15,7 +15,7 @@ def _documents() -> Documents:
     return {"": ConvertReport}
 
 
-@command()
+@command(short_help="Keep a copy of a text table in Parquet or ORC.")
 @click.option("--from", "source", required=True, metavar="TABLE", help="The table to convert.")
 @click.option("--to", "target", required=True, metavar="TABLE", help="Its converted copy.")
 @click.option("--once", is_flag=True, help="Convert what differs and end; else follow changes.")
@@ -34,7 +34,7 @@ def _documents() -> Documents:
     type=click.IntRange(min=1),
     default=TARGET_FILE_MB,
     show_default=True,
-    help="About the size of the copy's files.",
+    help="Size of the copy's files, about.",
 )
 @click.option(
     "--batch",

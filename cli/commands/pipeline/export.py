@@ -15,7 +15,7 @@ def _documents() -> Documents:
     return {"PATH": fields_of(ExportReport).but(at=Iso)}
 
 
-@command()
+@command(short_help="Write the catalog, and what has changed, as Parquet.")
 @click.argument("path")
 @click.option("--tables", default="*", metavar="PATTERN", help="Only of tables such as 'sales.*'.")
 @click.option(
@@ -26,7 +26,8 @@ def _documents() -> Documents:
 def export(path: str, *, tables: str, changes_only: bool, **given: Any) -> int:
     """Write the catalog as Parquet below PATH, and what has changed since the last run.
 
-    PATH is a folder of any file system that Spark knows. What stands there: docs/pipelines.md.
+    PATH is a folder of any file system that Spark knows. docs/pipelines.md says what is
+    written there.
     """
     from ....pipeline.export import export as write
 

@@ -18,7 +18,7 @@ def _documents() -> Documents:
     return {"": found, "--watch": (Fields({"changed": str}), found)}
 
 
-@command("files")
+@command("files", short_help="List the files of tables; report what no event has told.")
 @click.argument("pattern", default="*")
 @click.option("--full", is_flag=True, help="List everything, and not only what may have changed.")
 @click.option("--add_partitions", is_flag=True, help="Add folders that look like partitions.")
@@ -58,11 +58,11 @@ def list_files(
     """List the files of tables and partitions, and report what changed without an event.
 
     PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). After
-    it attached drivers read files that somebody put under a table without a word. --dry_run counts
-    the LIST requests beforehand. A run lists what may have changed since the last run, which
-    catalogd keeps, and goes on where a run was killed; --full lists everything. With --watch a file
-    that is added is found within a second where folders have times (local disks, HDFS), and the
-    tables are swept again and again.
+    the run, attached drivers read the files that were put under tables without an event or a
+    report. A run lists what may have changed since the last run, which catalogd keeps, and goes on
+    where a run was killed; --full lists everything; --dry_run counts the LIST requests beforehand.
+    With --watch a new file is found within a second where folders have times (local disks, HDFS),
+    and all tables are swept again and again.
     """
     from ....pipeline.files import files
     from ....pipeline.sweep.sweeper import ignore_change

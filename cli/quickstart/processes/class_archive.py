@@ -69,7 +69,7 @@ def application_environment(
     if not (found / TRIED).exists():
         with _locked(found, wait):  # an archive fits no other base than its own
             if not (found / TRIED).exists():
-                say("preparing Spark's classes, for quicker starts (once, up to a minute)")
+                say("preparing Spark's classes, for quicker starts (once, a minute or two)")
                 _make(found, java_home, run)
     with suppress(OSError):
         os.utime(found)  # others are removed before it

@@ -53,7 +53,7 @@ def test_they_are_made_once_and_used_from_then_on(java_home: Path, tmp_path: Pat
     printed: list[str] = []
     first = application_environment(java_home, say=printed.append, run=run)
     assert first == application_environment(java_home, say=printed.append, run=run)
-    assert printed == ["preparing Spark's classes, for quicker starts (once, up to a minute)"]
+    assert printed == ["preparing Spark's classes, for quicker starts (once, a minute or two)"]
     (made,) = (one for one in folders(tmp_path) if (one / SPARK).exists())
     names = {one.name for one in folders(tmp_path)}
     assert names == {made.name, *(f"spark-in-use-{number}" for number in range(KEPT_MAX))}
