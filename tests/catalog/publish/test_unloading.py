@@ -62,6 +62,24 @@ def test_table_that_nobody_uses_is_unloaded_and_loaded_by_a_pull() -> None:
     assert is_stub(core)
 
 
+def test_unloading_is_due_when_the_table_is_whose_use_is_the_longest_ago() -> None:
+    core = aged("idle", "used")
+    unloading = core.catalog.unloading
+    idle_at = unloading.deadline
+    assert idle_at is not None
+    assert core.now + TIMEOUT_S - 5 < idle_at <= core.now + TIMEOUT_S
+    core.wait(20)
+    core.ask(Used(tables=(("d", "used"),)))
+    core.wait(10)
+    assert unloading.deadline == idle_at
+    core.wait(idle_at - core.now + 1)
+    used_at = unloading.deadline
+    assert used_at is not None
+    assert used_at > idle_at + 10
+    core.wait(used_at - core.now + 1)
+    assert unloading.deadline is None
+
+
 def test_unloading_changes_no_version_of_schema_or_data() -> None:
     core = aged()
     before = core.catalog.tables.entry(("d", "t"))
@@ -166,6 +184,7 @@ def test_tables_that_were_used_least_recently_are_unloaded_while_memory_is_short
     memory.resident_bytes = int(memory.limit_bytes * 0.5)
     core.wait(2 * PRESSURE_S)
     assert len([name for name in names if core.is_loaded(name)]) == 16
+    assert core.catalog.unloading.deadline is None
 
 
 def test_catalogd_that_unloads_nothing_remembers_no_use() -> None:

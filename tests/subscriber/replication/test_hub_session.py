@@ -2,12 +2,26 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
-from topicast.subscriber.protocol.effects import Effect, Effects, Send, Subscribe, Unsubscribe
-from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
+from topicast.subscriber.protocol.effects import (
+    ConnectHub,
+    Effect,
+    Effects,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from topicast.subscriber.replication.hub_session import (
+    BARRIER_AGAIN_S,
+    HEARTBEATS_MISSED,
+    HELLO_AGAIN_S,
+    HELLO_AGAIN_S_MAX,
+    HubSession,
+)
+from topicast.topics.liveness import HEARTBEAT_MS
 from topicast.topics.streams.replica_set import TopicLevel
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
 from topicast.topics.turn import Turn
@@ -57,16 +71,8 @@ class Session:
     """
 
     def __init__(self) -> None:
-        ids, nonces = count(1), count(1)
         self._turn = Turn[Effect]()
-        self.session = HubSession(
-            ("hub-0", "hub-1"),
-            turn=self._turn,
-            name="",
-            registration=bytes(16),
-            next_id=ids.__next__,
-            new_nonce=lambda: next(nonces).to_bytes(16, "big"),
-        )
+        self.session = session_of(self._turn, ("hub-0", "hub-1"))
         self.confirmed = self.session.confirmed
         self.tick(now=0.0)
         self.on_welcome(WELCOME, now=0.0)
@@ -120,24 +126,63 @@ class Session:
         return set(filter(self.confirmed, (A, B, C)))
 
 
+def session_of(
+    turn: Turn[Effect], addresses: tuple[str, ...], *, command: bool = False
+) -> HubSession:
+    nonces = count(1)
+    return HubSession(
+        addresses,
+        turn=turn,
+        name="",
+        command=command,
+        registration=bytes(16),
+        next_id=count(1).__next__,
+        new_nonce=lambda: next(nonces).to_bytes(16, "big"),
+    )
+
+
 def barriers(effects: Effects) -> list[bytes]:
     prefixes = [one.prefix for one in effects if isinstance(one, Subscribe)]
     return [one.removeprefix(BARRIER_PREFIX) for one in prefixes if one.startswith(BARRIER_PREFIX)]
+
+
+def wakes(*addresses: str) -> list[tuple[float, Effects]]:
+    """Return when a session that no hub answers does something, and what."""
+    turn = Turn[Effect]()
+    session = session_of(turn, addresses)
+    found: list[tuple[float, Effects]] = []
+    for _ in range(12):
+        session.tick()
+        found.append((turn.now, turn.end()))
+        turn.now = session.deadline
+    return found
+
+
+def test_only_hub_is_greeted_after_growing_pauses() -> None:
+    found = wakes("hub-0")
+    pauses_s = [later - former for (former, _), (later, _) in pairwise(found)]
+    own = 1 + session_of(Turn[Effect](), ("hub-0",)).jitter
+    expected_s = [min(HELLO_AGAIN_S * 2**number, HELLO_AGAIN_S_MAX) * own for number in range(11)]
+    assert pauses_s == pytest.approx(expected_s)
+    assert 1 < own < 2
+    assert all(Hello in [type(one.message) for one in effects if isinstance(one, Send)]
+               for _, effects in found)  # fmt: skip
+
+
+def test_silent_hub_is_left_for_another_though_it_is_not_to_be_greeted_yet() -> None:
+    found = wakes("hub-0", "hub-1")
+    assert all(effects for _, effects in found), "each time it is due for something"
+    hubs = [(at, one.address) for at, some in found for one in some if isinstance(one, ConnectHub)]
+    silent_s = HEARTBEATS_MISSED * HEARTBEAT_MS / 1000
+    assert hubs == [(number * silent_s, f"hub-{number % 2}") for number in range(len(hubs))]
+    assert len(hubs) > 2
 
 
 @pytest.mark.parametrize("command", [False, True])
 def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, command: bool) -> None:
     """P-LIVE-12."""
     turn = Turn[Effect]()
-    session = HubSession(
-        ("hub-0",),
-        turn=turn,
-        name="",
-        command=command,
-        registration=bytes(16),
-        next_id=count(1).__next__,
-        new_nonce=bytes,
-    )
+    session = session_of(turn, ("hub-0",), command=command)
 
     def said(now: float) -> set[bool]:
         turn.now = now
@@ -182,7 +227,7 @@ def test_late_barrier_is_requested_again_after_growing_pauses_and_the_first_that
         now += pause_s * BARRIER_AGAIN_S
         assert barriers(session.repeats(now=now - 0.01)) == []
         sent += barriers(session.repeats(now=now))
-    assert len(sent) == 6
+    assert len(set(sent)) == 6
     (following,) = session.receives(sent[1], now=now)
     assert session.all_confirmed() == {A}, "B was not subscribed to when the first was sent"
     assert session.receives(sent[2], now=now) == []
