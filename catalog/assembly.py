@@ -15,7 +15,7 @@ from ..topics.link import Link
 from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.memory.system_memory import resident_bytes
 from ..topics.topic import Topic, topic_ids
-from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
+from .catalogd import SERVICE, Catalogd, HubConnection
 from .config import HOUR_US, CatalogdConfig
 from .core import Catalog, CatalogSettings
 from .ingest.events.event_window import EventWindow
@@ -28,6 +28,7 @@ from .model.modes import ModeState, unpack_mode_state
 from .model.window_state import unpack_state
 from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
+from .storage.topics import load_topics
 
 CATALOG_NAME = "hive"  # the only catalog of most Hive metastores
 PORT = "--catalog_service_port (0 takes any free one)"

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +26,10 @@ from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
-from ..topics.memory.limited_topic import LimitedTopic
-from ..topics.memory.memory_limit import LOOK_S, MemoryLimit, give_back
+from ..topics.memory.memory_limit import LOOK_S, give_back
 from ..topics.memory.system_memory import resident_bytes
 from ..topics.streams.bulk import SendTo
-from ..topics.topic import NAMESPACE, Topic
+from ..topics.topic import Topic
 from ..topics.turn import Tick
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
@@ -67,6 +65,7 @@ from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import AdmitGranted
 from .status import CatalogStatus, verdict
 from .storage.store import Store
+from .storage.topics import load_topics
 
 SERVICE: Final = "service"
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
@@ -589,29 +588,3 @@ class Catalogd:
         before, self.verdict = self.verdict, verdict(status)
         for level, line in news(before, self.verdict):
             log.log(level, line)
-
-
-def load_topics(
-    store: Store, topics: Iterable[int], memory: MemoryLimit | None = None
-) -> dict[int, Topic]:
-    """Return the topics of ``store``, in the order given. Cost: about 4 µs an entry.
-
-    ``memory``: then the content of tables stays in the store until it is used. Cost: 2 µs.
-    """
-    found: dict[int, Topic] = {}
-    numbers = list(topics)
-    limited = [n for n in numbers if n != NAMESPACE] if memory is not None else []
-    whole = [n for n in numbers if n not in limited]
-    for number, version, floor, entries, tombstones in chain(
-        store.load(limited, values=False), store.load(whole)
-    ):
-        if memory is None or number == NAMESPACE:
-            topic = Topic()
-        else:
-            topic = LimitedTopic(number, memory.warm, store)
-        found[number] = topic
-        topic.epoch = store.epoch
-        topic.load(entries, tombstones)
-        topic.version = version
-        topic.raise_floor(floor)
-    return found

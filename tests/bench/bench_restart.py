@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 
-from topicast.catalog.catalogd import load_topics
 from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.database import FILE_NAME
 from topicast.catalog.storage.store import VALUES_OF
+from topicast.catalog.storage.topics import load_topics
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import RUNS, at_most, beside, best_s, say
 from topicast.tests.bench.stores import Write, opened, transaction, write

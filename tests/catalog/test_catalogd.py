@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
+from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection
 from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import Fact, FloorRaised, Requested
 from topicast.catalog.history.history_thread import WAITING_MAX
@@ -20,6 +20,7 @@ from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
+from topicast.catalog.storage.topics import load_topics
 from topicast.tests.catalog.stores import NOW_US, TOPICS, commit, entries_of, opened, transaction
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.tests.keys import PAIR, client, credential_of, own_link

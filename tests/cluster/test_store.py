@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from topicast.catalog.catalogd import load_topics
 from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState, unpack_state
 from topicast.catalog.storage.store import Store
+from topicast.catalog.storage.topics import load_topics
 from topicast.tests.catalog.stores import NOW_US, transaction
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.tests.strategies import value
