@@ -535,7 +535,7 @@ def _result(pull: _Pull, last: Pulled) -> Result:
     rows = {key: entry for key, entry in pull.held.items() if key not in set(gone)}
     rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
     at = last.topic_version
-    selections = _selections(pull, at) if selector.kind != SelectorKind.BLOCKS else None
+    selections = None if selector == ALL else _selections(pull, at)
     return snapshot_of(rows.values(), epoch=last.epoch, selections=selections, as_of=at)
 
 
