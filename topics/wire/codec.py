@@ -3,7 +3,8 @@
 Deltas, chunks and heartbeats have the fixed header and a body of fixed structures (a row has
 nothing that nests, so no frame can cost more memory than it is long). Everything else is
 ``CONTROL_PREFIX`` and one MessagePack array ``[type, field, …]`` in the order of the dataclass;
-``shapes.py`` writes its fields, and checks them.
+``shapes.py`` writes its fields, and checks them. Nothing is compressed here: the values of entries,
+which most bytes are, have been compressed by catalogd (objects/encoding/values.py).
 """
 
 from collections.abc import Callable, Iterable
