@@ -3,7 +3,7 @@
 Join ─▶ Joined    Drop ─▶ Dropped    Status ─▶ nothing    CatchUp ─▶ a stream, Credit, Cancel
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -35,6 +35,7 @@ from .content.policies import Policies
 from .members.membership import Member, Membership
 
 WAIT_MS: Final = 250  # until a reader repeats a request that needs a publisher first
+SIZING_MS: Final = 10  # until it repeats a Join; each sizes topics for 2 ms, 40,000 tables need 20
 
 ReaderRequest = Join | Drop | Status | CatchUp | Credit | Cancel
 
@@ -86,7 +87,11 @@ class ReaderRequests:
         fault = self._too_many(len(join.positions))
         if fault is not None:
             return fault
-        states = tuple(self._topic_state(one, member) for one in join.positions)
+        sizes = self._sizes(join, member.client.policy)
+        if sizes is None:
+            text = "the sizes of what this key sees are being counted"
+            return refuse(Refusal.RETRY, text, retry_ms=SIZING_MS)
+        states = tuple(self._topic_state(one, member, sizes) for one in join.positions)
         answered = zip(join.positions, states, strict=True)
         self._membership.join(member, (one for one, state in answered if state.answer != DENIED))
         return Joined(request=join.request, epoch=ingest.epoch, start=ingest.start, topics=states)
@@ -125,7 +130,18 @@ class ReaderRequests:
             return None
         return refuse(Refusal.TOO_MANY, f"{positions} topics at once, and there are {topics}")
 
-    def _topic_state(self, position: Position, member: Member) -> TopicState:
+    def _sizes(self, join: Join, policy: Policy | None) -> Mapping[int, int] | None:
+        """Return what topics to be joined at FULL take of a reader; None: it is not known yet."""
+        slots = self._ingest.slots
+        wanted = [one.topic for one in join.positions if one.level == FULL and one.topic in slots]
+        topics = {number: slots[number].topic for number in wanted}
+        if policy is not None:
+            return self._policies.sizes(policy, topics)
+        return {number: topic.full_bytes for number, topic in topics.items()}
+
+    def _topic_state(
+        self, position: Position, member: Member, sizes: Mapping[int, int]
+    ) -> TopicState:
         """Return the answer to one position of a Join; a reader that is ahead is current.
 
         A reader that follows the topic at that level already may keep it though the level is not
@@ -141,7 +157,7 @@ class ReaderRequests:
             level=level,
             answer=self._join_answer(position, slot.topic),
             version=slot.topic.version,
-            full_bytes=self._full_bytes(position, slot.topic, member.client.policy),
+            full_bytes=sizes[number] if level == FULL else 0,
         )
 
     def _join_answer(self, position: Position, topic: Topic) -> JoinAnswer:
@@ -150,14 +166,6 @@ class ReaderRequests:
         if position.version >= topic.version:
             return CURRENT
         return BEHIND if position.version >= max(topic.floor, 1) else SNAPSHOT
-
-    def _full_bytes(self, position: Position, topic: Topic, policy: Policy | None) -> int:
-        """Return what the topic takes of a reader at FULL that sees what ``policy`` lets it see."""
-        if position.level != FULL:
-            return 0
-        if policy is None:
-            return topic.full_bytes
-        return self._policies.held_bytes(policy, position.topic, topic)
 
 
 def lag_versions(ingest: Ingest, positions: Iterable[Position]) -> int:

@@ -238,6 +238,11 @@ class Topic:
         return self._count
 
     @property
+    def num_groups(self) -> int:
+        """The number of groups, also of those that hold tombstones alone."""
+        return len(self._groups)
+
+    @property
     def full_bytes(self) -> int:
         """What the topic takes of a reader at FULL: ``held_bytes`` of what ``since`` returns."""
         return self.held_bytes

@@ -29,7 +29,7 @@ from .stub_deltas import minimal
 
 POLICIES_MAX: Final = (1 << 16) - 1  # that one process can number; number 0 is of all of them
 EVERY: Final = 0
-SIZED_MAX: Final = 3000  # entries of topics sized in one turn: 2 ms; a larger topic is sized alone
+SIZED_MAX: Final = 2000  # groups of topics sized at once: 2 ms; a larger topic is sized alone
 
 PolicyLevel = tuple[Policy, int]
 """How readers follow a topic: under which policy, and at which level."""
@@ -120,15 +120,22 @@ class Policies:
             if sizes and (number := self._number(policy)) is not None
         )
 
-    def held_bytes(self, policy: Policy, number: int, topic: Topic) -> int:
-        """Return the bytes at FULL of what ``policy`` sees of topic ``number``."""
-        as_of = (topic.epoch, topic.version, topic.floor)
-        *known, size = self._sizes.get((policy, number), (-1, -1, -1, 0))
-        if tuple(known) == as_of:
-            return size
-        size = topic.held_bytes_of(lambda group: policy.sees_group(number, group))
-        self._sizes[policy, number] = (*as_of, size)
-        return size
+    def sizes(self, policy: Policy, topics: Mapping[int, Topic]) -> Mapping[int, int] | None:
+        """Return the bytes at FULL of what ``policy`` sees of each of ``topics``.
+
+        Topics that have changed are sized again, as many as one call may. Of the others the size
+        may be that of a version before; where there is none, return None. After some calls all
+        have a size.
+        """
+        left, found = SIZED_MAX, {}
+        for number, topic in topics.items():
+            if left > 0:
+                left -= self._size(policy, number, topic)
+            known = self._sizes.get((policy, number))
+            if known is None or known[0] != topic.epoch:
+                return None
+            found[number] = known[-1]
+        return found
 
     def renew_sizes(self, topics: Mapping[int, Topic], policies: Iterable[Policy]) -> None:
         """Size some topics for the ``policies`` of members; after some calls all of them."""
@@ -138,9 +145,7 @@ class Policies:
             if one is None:
                 self._begin_sizing(topics, tuple(policies))
                 return
-            policy, number, topic = one
-            self.held_bytes(policy, number, topic)
-            left -= 1 + len(topic)
+            left -= 1 + self._size(*one)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -153,6 +158,15 @@ class Policies:
         self._sizes = {key: size for key, size in known if key[0] in policies}
         topics = dict(topics)
         self._to_size = ((one, number, topics[number]) for one in policies for number in topics)
+
+    def _size(self, policy: Policy, number: int, topic: Topic) -> int:
+        """Size topic ``number`` unless its size is the newest; return how many groups that took."""
+        as_of = (topic.epoch, topic.version, topic.floor)
+        if self._sizes.get((policy, number), ())[:-1] == as_of:
+            return 0
+        size = topic.held_bytes_of(lambda group: policy.sees_group(number, group))
+        self._sizes[policy, number] = (*as_of, size)
+        return topic.num_groups
 
     def _policy_levels(self, topic: int) -> dict[PolicyLevel, None]:
         return {**self._subscribed.get(topic, {}), **dict.fromkeys(self._followed(topic))}

@@ -32,7 +32,14 @@ from ...topics.wire.header import (
     set_prefix,
     window_of,
 )
-from ...topics.wire.messages.connection import BULK_CHANNEL, CONTROL_CHANNEL, READER, Hello, Welcome
+from ...topics.wire.messages.connection import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    READER,
+    Hello,
+    Refused,
+    Welcome,
+)
 from ...topics.wire.messages.data import Heartbeat
 from ...topics.wire.messages.readers import Drop, Join, Position
 from ..protocol.effects import (
@@ -211,6 +218,10 @@ class HubSession:
         pending = PendingJoin(Join(request=0, positions=tuple(positions)), confirmed, now)
         self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
         self._repeat()
+
+    def on_refused(self, refused: Refused) -> None:
+        """Repeat a Join that the hub cannot answer yet, when the hub says."""
+        self._joins.back_off(refused.request, until=self._turn.now + refused.retry_ms / 1000)
 
     def on_joined(self, request: int) -> PendingJoin | None:
         """Return the Join that was answered; None if no such Join is pending."""

@@ -282,11 +282,13 @@ class Subscriptions:
             self.replicas.on_foreign_chunk(chunk)
 
     def on_control_refused(self, refused: Refused) -> None:
-        """The hub does not know the connection, or refuses to register it."""
+        """The hub does not know the connection, refuses to register it, or answers a Join later."""
         if refused.code == Refusal.HELLO:
             self._session.on_unknown()
         elif self._session.greeting:
             self._refusal = f": {refused.message}"
+        elif refused.retry_ms:
+            self._session.on_refused(refused)
 
     def on_unreadable(self, error: WireError) -> None:
         """The hub's answer cannot be read: it may be of another protocol version."""

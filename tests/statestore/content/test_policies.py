@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from topicast.statestore.content import policies
 from topicast.statestore.effects import Subscription
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
@@ -30,7 +31,7 @@ from topicast.topics.wire.header import (
     without_policy,
 )
 from topicast.topics.wire.messages.answers import Inspected
-from topicast.topics.wire.messages.connection import Welcome
+from topicast.topics.wire.messages.connection import Refused, Welcome
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import (
@@ -259,6 +260,42 @@ def test_sizes_are_those_of_what_the_policy_sees() -> None:
     only, other = seeded()
     only.put(other.commit(1, entries(1)[2]))
     assert 0 < own == only.topic(1).held_bytes < whole
+
+
+def test_sizes_of_a_new_policy_are_counted_in_steps_while_its_reader_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P-JOIN-1: a step counts one topic here, the others come with the next."""
+    driver, publisher, reader = with_reader()
+    monkeypatch.setattr(policies, "SIZED_MAX", 6)
+
+    def change(topic: int, version: int, size: int) -> None:
+        keys = (table_key("sales", f"t{number}") for number in range(6))
+        rows = [value(key, version, b"x" * size) for key in keys]
+        driver.put(publisher.commit(topic, *rows))
+
+    def join(*topics: int) -> list[int] | Refused:
+        (answer,) = reader.request(Join(request=2, positions=tuple(map(at, topics))))
+        if isinstance(answer, Refused):
+            return answer
+        assert isinstance(answer, Joined)
+        return [state.full_bytes for state in answer.topics]
+
+    def whole(*topics: int) -> list[int]:
+        return [driver.topic(topic).full_bytes for topic in topics]
+
+    for topic in (1, 2, 3):
+        change(topic, 1, size=100)
+    for _ in range(2):
+        later = join(1, 2, 3)
+        assert isinstance(later, Refused)
+        assert (later.code, later.request, later.retry_ms > 0) == ("RETRY", 2, True)
+    before = whole(1, 2, 3)
+    assert join(1, 2, 3) == before
+    for topic in (1, 2, 3):
+        change(topic, 2, size=200)
+    assert join(1, 2, 3) == whole(1) + before[1:], "a size of before will do: no reader waits"
+    assert join(1, 2, 3) == whole(1, 2) + before[2:]
 
 
 def test_heartbeats_have_no_sizes_but_the_policys_own() -> None:

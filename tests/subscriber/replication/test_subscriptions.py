@@ -455,6 +455,25 @@ def test_nothing_is_requested_of_another_hub_before_its_barrier(kind: type[Messa
     assert shopping.memory("shop.people") == ("id", "lost")
 
 
+def test_join_that_the_hub_cannot_answer_yet_is_sent_again_when_the_hub_says() -> None:
+    """P-JOIN-1."""
+    shopping = late(start=False)
+    refused_at: list[float] = []
+
+    def later(joined: Joined) -> Refused:
+        refused_at.append(shopping.cluster.now)
+        return Refused(request=joined.request, code="RETRY", message="later", retry_ms=100)
+
+    shopping.alter(Joined, later, count=1)
+    while not refused_at:
+        shopping.pass_time(0.01)
+    for seconds, joins in ((0.09, 1), (0.25, 2)):
+        shopping.pass_time(seconds)
+        assert len(shopping.messages(Join)) == joins
+    shopping.pass_time(0.5)
+    assert is_ready(shopping)
+
+
 def test_refused_catch_up_is_requested_again() -> None:
     shopping = late()
     shopping.lose(HUB, READER, Delta, count=1)
