@@ -14,13 +14,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from typing import Final, Protocol
 
-from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError
+from ....topics.errors import LinkError, NotReady, SourceError, StaleMetadata, TopicastError
 from ....topics.liveness import LOST_S
 from ....topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from ....topics.objects.rules import ON
@@ -35,7 +34,7 @@ from .path_relations import PathRelations
 from .refresher import Invalidation, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
-SYNC_S: Final = 20.0  # for all that is followed to be current at the start
+SYNC_S: Final = 20.0  # of the first sync; then the condition says for what it waits, and it goes on
 FIRST_SYNC: Final = (
     "the driver waits until catalogd has published all that the metastore had committed, of every "
     "table, as Spark may have any of them cached"
@@ -64,6 +63,7 @@ class Times:
     """How long the worker waits, in seconds."""
 
     connect_s: float = CONNECT_S
+    sync_s: float = SYNC_S
     follow_s: float = FOLLOW_S
     unseen_s: float = UNSEEN_S
     retry_s: float = RETRY_S
@@ -258,14 +258,20 @@ class Worker:
         """Wait until each topic is followed and current, or no more of them come.
 
         Where no change of the metastore arrives, what other drivers report still does. Everything
-        is synced, for Spark may have cached any table before, as of an unknown time.
+        is synced, for Spark may have cached any table before, as of an unknown time. That may take
+        hours, after a gap in the events: what is held by then stays.
         """
         if not self._condition[1]:  # else it says of what the last try has failed
             self._become(CONNECTING, FIRST_SYNC)
         pause_s, left, at = FOLLOW_TURN_S, -1, 0.0
         while not self._stopping.is_set():
-            with suppress(SourceError):  # which ``metastore_problem`` of the status says
-                subscriber.sync(SYNC_S)
+            try:
+                subscriber.sync(self._times.sync_s)
+            except NotReady as error:
+                self._become(CONNECTING, str(error)[:REASON_MAX])
+                continue
+            except SourceError:
+                pass  # ``metastore_problem`` of the status says it
             unfollowed, now = len(subscriber.unfollowed().topics), time.monotonic()
             if unfollowed != left:
                 left, at = unfollowed, now

@@ -31,9 +31,11 @@ from topicast.subscriber.spark.refresh.worker import (
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
+from topicast.tests.keys import user_keys
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError
+from topicast.topics.keys.folder import DRIVER
 from topicast.topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.topic import MINIMAL_BYTES
@@ -93,6 +95,7 @@ class Attached:
         budget: str | int = "1MB",
         timeout_s: float = WAIT_S,
     ) -> None:
+        user_keys(DRIVER)  # whose key the subscriber looks for
         self.refresher = Refresher(refresh_cached=refresh_cached, uncached_s=uncached_s)
         self.control = Control()
         self.spark = Stub(*sessions)
@@ -495,6 +498,37 @@ def test_driver_that_waits_for_all_that_was_committed_before_says_so(running: Se
         assert found.worker.condition == (LIVE, "")
     finally:
         Loading.synced.set()
+        found.worker.stop()
+
+
+class Counted(Subscriber):
+    """A subscriber that counts how many were opened."""
+
+    opened = 0
+
+    def open(self) -> "Counted":
+        type(self).opened += 1
+        return super().open()
+
+
+def test_driver_waits_through_a_long_gap_with_one_subscriber(running: Served) -> None:
+    Counted.opened = 0
+    times = Times(connect_s=0.01, sync_s=0.2, retry_s=0.01)
+    found = Attached(running.address, kind=Counted, times=times)
+    try:
+        with running.shop.hanging():
+            found.worker.start()
+            until(
+                lambda: found.worker.condition[1] not in ("", FIRST_SYNC),
+                timeout_s=WAIT_S,
+                what="a sync that timed out",
+            )
+            assert not found.worker.connected.wait(1.0), "several syncs have timed out by now"
+            assert found.worker.state == CONNECTING
+        assert found.worker.connected.wait(WAIT_S)
+        assert found.worker.condition == (LIVE, "")
+        assert (Counted.opened, found.guard.errors) == (1, 0)
+    finally:
         found.worker.stop()
 
 
