@@ -153,6 +153,7 @@ class Catalogd:
         self._status_at = 0.0  # when the next status is begun
         self._slices: Iterator[CatalogStatus | None] | None = None  # of the status in the making
         self.turned_at = clock()  # when the last turn began
+        self._now, self._now_us = self.turned_at, 0  # of the present turn; wall clock in µs
         published.watermark = catalog.watermark  # known after a restart before any commit
         self.status: CatalogStatus = catalog.status()
         self.verdict: Verdict = verdict(self.status)
@@ -209,26 +210,25 @@ class Catalogd:
             self._store_again(self._store_failed_at)
             return
         received = self._link.poll(self._timeout_s())
-        now, now_us = self._clock(), self._wall_us()
-        self.turned_at = now
+        self._begin_turn()
         requests: list[Fact] = []
         for one in received:
-            self._on_received(one, requests, now=now, now_us=now_us)
+            self._on_received(one, requests)
         for fact in (*requests, *self._inbox.take(), *self._histories.take()):
-            self._catalog.handle(fact, now=now, now_us=now_us)
-        effects = self._catalog.flush(now=now, now_us=now_us)
+            self._handle(fact)
+        effects = self._catalog.flush(now=self._now, now_us=self._now_us)
         self._effects.extend(effects)
-        if not self._perform_all(now=now, now_us=now_us):
+        if not self._perform_all():
             return
-        self._hold_memory(now)
+        self._hold_memory()
         self._ask_hubs()
         self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
-            self._drive(hub, Tick(), now=now, now_us=now_us)
+            self._drive(hub, Tick())
         self._send_chunks()
         commits = any(isinstance(effect, Commit) for effect in effects)
-        if not commits or now >= self._status_at + STATUS_S:  # a commit is enough for one turn
-            self._maintain(now, now_us)
+        if not commits or self._now >= self._status_at + STATUS_S:  # a commit is enough for a turn
+            self._maintain()
 
     def admit(self, clients: Clients) -> None:
         """Admit ``clients`` to the service and to the hubs, and nobody else."""
@@ -262,13 +262,22 @@ class Catalogd:
         inbox: Inbox[Answer] = Inbox(self._link.wake)
         return inbox, self._make_read_threads(lambda answer: inbox.put(answer, timeout_s=60.0))
 
-    def _hold_memory(self, now: float) -> None:
+    def _begin_turn(self) -> None:
+        """Read the clocks, once for all of a turn."""
+        self._now, self._now_us = self._clock(), self._wall_us()
+        self.turned_at = self._now
+
+    def _handle(self, fact: Fact) -> None:
+        """Let the core decide; ``flush`` returns what."""
+        self._catalog.handle(fact, now=self._now, now_us=self._now_us)
+
+    def _hold_memory(self) -> None:
         """Keep the limit of memory, if any. The store has all content by now, so any may leave."""
         memory = self._catalog.memory
         if memory is None:
             return
-        if now >= self._memory_at:
-            self._memory_at = now + LOOK_S
+        if self._now >= self._memory_at:
+            self._memory_at = self._now + LOOK_S
             self._catalog.measured(resident_bytes() or 0)
         if memory.hold():
             give_back()
@@ -281,13 +290,11 @@ class Catalogd:
         times = [self._catalog.deadline(now), *(hub.publisher.deadline for hub in self._hubs)]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
-    def _on_received(
-        self, one: ReceivedFrame, requests: list[Fact], *, now: float, now_us: int
-    ) -> None:
+    def _on_received(self, one: ReceivedFrame, requests: list[Fact]) -> None:
         try:
             message: Message = decode(one.frame)
         except WireError as exc:
-            self._on_undecodable(one, exc, now=now, now_us=now_us)
+            self._on_undecodable(one, exc)
             return
         if one.name == SERVICE:
             client = self._admitted.get(one.public)
@@ -297,7 +304,7 @@ class Catalogd:
         hub, channel = self._sockets[one.name]
         if self._questions.on_message(hub.address, message):
             return
-        self._drive(hub, publisher.FromHub(channel, message), now=now, now_us=now_us)
+        self._drive(hub, publisher.FromHub(channel, message))
 
     def _ask_hubs(self) -> None:
         there = [hub for hub in self._hubs if hub.publisher.connected]
@@ -306,52 +313,47 @@ class Catalogd:
                 if not self._link.send(hub.socket(Channel.CONTROL), encode(message)):
                     self._questions.lose(hub.address)
 
-    def _on_undecodable(
-        self, one: ReceivedFrame, exc: WireError, *, now: float, now_us: int
-    ) -> None:
+    def _on_undecodable(self, one: ReceivedFrame, exc: WireError) -> None:
         self._catalog.counts.frames_undecodable += 1
         if one.name == SERVICE:
             self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)
             return
         hub, _ = self._sockets[one.name]
         lost = publisher.Lost(f"no message of ours: {exc}", publisher.SLOW_S)
-        self._drive(hub, lost, now=now, now_us=now_us)
+        self._drive(hub, lost)
 
     def _store_again(self, failed_at: float) -> None:
         """Try again, after a pause, what could not be stored; later effects wait for it."""
         time.sleep(STORE_S)
-        now, now_us = self._clock(), self._wall_us()
-        self.turned_at = now
-        if self._perform_all(now=now, now_us=now_us):
-            log.info("serving: the store is written again, after %.0f s", now - failed_at)
-            self._status_at = now  # what it said of the store is over
+        self._begin_turn()
+        if self._perform_all():
+            log.info("serving: the store is written again, after %.0f s", self._now - failed_at)
+            self._status_at = self._now  # what it said of the store is over
 
-    def _perform_all(self, *, now: float, now_us: int) -> bool:
+    def _perform_all(self) -> bool:
         """Perform the effects in their order; return False, and keep the rest, if one fails.
 
         The store has no room then, or its files are not where they were.
         """
         try:
-            if self._store_failed_at is not None or now >= self._store_at:
-                self._store_at = now + STORE_S
+            if self._store_failed_at is not None or self._now >= self._store_at:
+                self._store_at = self._now + STORE_S
                 self._store.check_files()
             while self._effects:
-                self._perform(self._effects[0], now=now, now_us=now_us)
+                self._perform(self._effects[0])
                 self._effects.popleft()
         except StoreError as problem:
             if not problem.retriable:
                 raise
             if self._store_failed_at is None:
-                self._store_failed_at = now
+                self._store_failed_at = self._now
             if type(problem) is not type(self.status.store_problem):
                 self._renew_status(replace(self.status, store_problem=problem))
             return False
         self._store_failed_at = None
         return True
 
-    def _perform(  # noqa: C901 - dispatch
-        self, effect: Effect, *, now: float, now_us: int
-    ) -> None:
+    def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch
         match effect:
             case (
                 Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent() | ReadFacts()
@@ -360,22 +362,22 @@ class Catalogd:
             case ReadStore():
                 refused = self._history_thread.order(effect)
                 if refused is not None:
-                    self._catalog.handle(refused, now=now, now_us=now_us)
+                    self._handle(refused)
                     self._link.wake()  # the refusal leaves in the next turn
             case Commit():
                 self._commit(effect)
             case Publish(transactions=transactions):
-                self._publish(transactions, now=now, now_us=now_us)
+                self._publish(transactions)
             case AdmitGranted():
                 self._grants = effect
                 self._admit()
                 log.info("keys granted: count=%d", len(self._granted))
             case MintEpoch(at_least=at_least):
-                self._mint(at_least, now=now, now_us=now_us)
+                self._mint(at_least)
             case Noted(text=text, trouble=trouble):
                 log.log(logging.WARNING if trouble else logging.INFO, "metastore: %s", text)
             case BeginEpoch():
-                self._begin_anew(effect, now=now, now_us=now_us)
+                self._begin_anew(effect)
             case SendTo(peer=peer, message=message):
                 if not self._link.send(SERVICE, encode(message), peer):
                     self._catalog.counts.unreachable += 1
@@ -392,17 +394,17 @@ class Catalogd:
             mode = self._published.mode = commit.mode_state.mode
             log.info("mode: name=%s overrides=%s", mode.name, overrides_text(mode))
 
-    def _publish(self, transactions: tuple[Transaction, ...], *, now: float, now_us: int) -> None:
+    def _publish(self, transactions: tuple[Transaction, ...]) -> None:
         epoch, start = self._published.position
         for one in transactions:
             floor = self._published.topics[one.topic].floor
             mode = self._published.mode
             delta = delta_of_transaction(
-                one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode
+                one, epoch=epoch, start=start, floor=floor, sent_us=self._now_us, mode=mode
             )
             fact = publisher.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
-                self._drive(hub, fact, now=now, now_us=now_us)
+                self._drive(hub, fact)
 
     def _send_chunks(self) -> None:
         """Send chunks to hubs that catch up, a chunk to each hub in turn, for CHUNKS_S."""
@@ -415,8 +417,8 @@ class Catalogd:
             if self._clock() >= until:
                 break
 
-    def _drive(self, hub: HubConnection, fact: publisher.Fact, *, now: float, now_us: int) -> None:
-        for effect in hub.publisher.handle(fact, now=now, now_us=now_us):
+    def _drive(self, hub: HubConnection, fact: publisher.Fact) -> None:
+        for effect in hub.publisher.handle(fact, now=self._now, now_us=self._now_us):
             match effect:
                 case publisher.Put(frame=frame):
                     self._link.send(hub.socket(Channel.BULK), frame)
@@ -433,7 +435,7 @@ class Catalogd:
                     level = logging.DEBUG if again else logging.INFO
                     log.log(level, "hub: address=%s state=%s reason=%s", hub.address, state, reason)
                     if not again:
-                        self._status_at = now  # the verdict says it at once
+                        self._status_at = self._now  # the verdict says it at once
                 case _:
                     assert_never(effect)
 
@@ -445,26 +447,25 @@ class Catalogd:
             self._link.connect_dealer(socket, hub.address, hub.servers)
             self._connected.add(socket)
 
-    def _mint(self, at_least: int, *, now: float, now_us: int) -> None:
+    def _mint(self, at_least: int) -> None:
         """Begin a new epoch; every hub takes a snapshot of it."""
-        epoch = self._store.mint_epoch(now_us, at_least=at_least)
+        epoch = self._store.mint_epoch(self._now_us, at_least=at_least)
         log.warning("epoch minted: epoch=%d above=%d", epoch, at_least)
-        fact = Minted(epoch=epoch, starts=self._store.starts)
-        self._catalog.handle(fact, now=now, now_us=now_us)
+        self._handle(Minted(epoch=epoch, starts=self._store.starts))
         self._published.starts = self._store.starts
         for hub in self._hubs:
-            self._drive(hub, publisher.EpochBegun(), now=now, now_us=now_us)
+            self._drive(hub, publisher.EpochBegun())
 
-    def _begin_anew(self, effect: BeginEpoch, *, now: float, now_us: int) -> None:
+    def _begin_anew(self, effect: BeginEpoch) -> None:
         """Mint an epoch for another metastore, with nothing of the former one in it.
 
         Hubs receive the epoch when the names are read. Waiting requests are dropped: their peers
         repeat them.
         """
-        epoch = self._store.begin_anew(now_us, at_least=effect.at_least)
+        epoch = self._store.begin_anew(self._now_us, at_least=effect.at_least)
         log.warning("epoch minted: epoch=%d reason=%s", epoch, effect.finding)
         for hub in self._hubs:
-            self._drive(hub, publisher.Lost(effect.finding), now=now, now_us=now_us)
+            self._drive(hub, publisher.Lost(effect.finding))
         self._read_threads.close()
         if self._catalog.memory is not None:
             self._catalog.memory.warm.clear()
@@ -480,19 +481,20 @@ class Catalogd:
         self._read_threads.start()
         gc.collect()  # the former core is full of cycles, and daemons rarely collect old objects
 
-    def _maintain(self, now: float, now_us: int) -> None:
+    def _maintain(self) -> None:
         """Look at clients and keys; then do one of three things, as far as there is any to do.
 
         They are, in this order: a slice of the next status, a look for content that is missing, the
         deletion of old tombstones.
         """
+        now = self._now
         if now >= self._clients_at:
             self._clients_at = now + CLIENTS_S
             self._admit_changed()
-            self._rotate_changed(now, now_us)
+            self._rotate_changed()
         if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
-            self._catalog.handle(self._connections(now), now=now, now_us=now_us)
+            self._handle(self._connections())
             self._slices = self._catalog.introspection.status_in_slices()
         if self._slices is not None:
             status = next(self._slices)
@@ -506,7 +508,7 @@ class Catalogd:
             self._floors_at = now + FLOORS_S
             self._floors_of = self._floors_of or list(self._published.topics)
         if self._floors_of:
-            self._raise_floor(self._floors_of.pop(), now=now, now_us=now_us)
+            self._raise_floor(self._floors_of.pop())
 
     def _admit_changed(self) -> None:
         try:
@@ -517,7 +519,7 @@ class Catalogd:
         if clients is not None:
             self.admit(clients)
 
-    def _rotate_changed(self, now: float, now_us: int) -> None:
+    def _rotate_changed(self) -> None:
         """Use the keys that are in the key file now; every connection is made again with them."""
         try:
             own = self._keys.changed() if self._keys is not None else None
@@ -535,7 +537,7 @@ class Catalogd:
         self._pair = own.pair
         self._link.use(own.pair)
         for hub in self._hubs:
-            self._drive(hub, publisher.Lost("the key was rotated"), now=now, now_us=now_us)
+            self._drive(hub, publisher.Lost("the key was rotated"))
         log.info("key rotated: public=%s", own.pair.public)
 
     def _learn(self, hub: HubConnection, keys: PublicKeys) -> None:
@@ -552,9 +554,9 @@ class Catalogd:
         except ConfigError as error:
             log.error("keys of a hub not kept: address=%s error=%s", hub.address, error)
 
-    def _raise_floor(self, topic: int, *, now: float, now_us: int) -> None:
+    def _raise_floor(self, topic: int) -> None:
         """Delete some old tombstones of ``topic``; while it may have more, it comes again."""
-        floor = self._store.floor_due(topic, now_us)
+        floor = self._store.floor_due(topic, self._now_us)
         if floor:
             try:
                 self._store.delete_tombstones(topic, floor)
@@ -562,19 +564,19 @@ class Catalogd:
                 if not problem.retriable:
                     raise
                 return  # the next round tries again; the next commit reports the problem
-            self._catalog.handle(FloorRaised(topic=topic, floor=floor), now=now, now_us=now_us)
+            self._handle(FloorRaised(topic=topic, floor=floor))
             self._floors_of.append(topic)
 
-    def _connections(self, now: float) -> Connections:
-        """Return what is to be known of hubs and clients as of ``now``."""
+    def _connections(self) -> Connections:
+        """Return what is to be known of hubs and clients."""
         return Connections(
-            hubs=tuple(self._facts_of(hub, now) for hub in self._hubs),
+            hubs=tuple(self._facts_of(hub) for hub in self._hubs),
             handshake_failed_s=self._link.counts.handshake_failed_ago_s(),
         )
 
-    def _facts_of(self, hub: HubConnection, now: float) -> HubFacts:
+    def _facts_of(self, hub: HubConnection) -> HubFacts:
         """Return what is known of ``hub``; while it is away, how the handshake with it ended."""
-        found = hub.publisher.facts(hub.address, now=now)
+        found = hub.publisher.facts(hub.address, now=self._now)
         socket = hub.socket(Channel.CONTROL)
         if found.connected or socket not in self._connected:
             return found
