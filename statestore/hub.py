@@ -3,6 +3,9 @@
     publisher ──deltas, chunks──▶ Ingest ──Broadcast──▶ every subscriber of the topic
     readers ──Join, Status──▶ Membership   ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
 
+``handle`` takes what is decoded, and the end of each turn of the shell. Most of a hub's work does
+not pass through it: ``put`` takes a delta as it came, and ``turn`` returns chunks for the readers
+that catch up.
 Invariant: a message that is refused is answered and counted, and changes nothing else.
 Rules: docs/protocol.md.
 """

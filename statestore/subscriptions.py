@@ -1,4 +1,8 @@
-"""Subscriptions of the data socket: which topics are wanted at minimal, and barriers."""
+"""Subscriptions of the data socket: which topics are wanted at minimal, and barriers.
+
+A reader joins a topic by a message, which ``members/membership.py`` records, and subscribes to its
+prefix at the socket, which does not say whose subscription it is.
+"""
 
 from collections.abc import Callable
 from typing import Final

@@ -3,6 +3,11 @@
 Every process computes a table's topic from the table's name: CRC-32 of the UTF-8 of ``db.table``,
 scaled to ``num_topics``. Test vectors: ``tests/vectors/sharding_v1.json``.
 
+A topic keeps the last entry of each key, as a compacted topic of Kafka does, and no log: ``since``
+makes a delta or a catch-up of the entries. A deletion is an entry, too, a tombstone, until the
+topic's ``floor`` is raised to its version. What was deleted since a version below the floor is not
+known any more, so that a reader with such a version takes everything (a snapshot).
+
 A key is ``a NUL b NUL rest``. The part up to and including the second NUL names its group: a table
 with its blocks, or a database with its blocks of names. A PREFIX tombstone has such a part as its
 key, and deletes every entry of the group that has a lower version.
@@ -265,15 +270,15 @@ class Topic:
         return None if entry is None or entry.kind == TOMBSTONE else entry
 
     def head(self, key: bytes) -> Entry | None:
-        """Return what ``get`` does, perhaps without its value: see LimitedTopic."""
+        """Return what ``get`` does; without its value, if that is not in memory (LimitedTopic)."""
         return self.get(key)
 
     def heads(self, group: bytes) -> tuple[Entry, ...]:
-        """Return what ``rows`` does, perhaps without values."""
+        """Return what ``rows`` does; without the values that are not in memory (LimitedTopic)."""
         return self.rows(group)
 
     def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
-        """Return ``heads``, which are of this topic, with their values; see LimitedTopic."""
+        """Return ``heads``, which are of this topic, with their values: LimitedTopic reads them."""
         return heads
 
     def rows(self, group: bytes) -> tuple[Entry, ...]:

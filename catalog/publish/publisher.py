@@ -7,7 +7,8 @@
 
 Invariants: nothing of a start is sent before the versions that the hub holds were compared with our
 starts, and no delta before the hub has answered the announcement; the frames that a hub has not
-filed are bounded. A delta that is not sent, or is lost, is a gap to the hub, which catches up.
+acknowledged (``Filed``) are bounded. A delta that is not sent, or is lost, is a gap to the hub,
+which catches up.
 """
 
 from collections import deque

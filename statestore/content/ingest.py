@@ -72,7 +72,7 @@ class Slot:
 
     follower: Follower
     topic: Topic  # its version is the follower's position
-    filed: int = 0  # the highest version of anything filed, also of a catch-up under way
+    filed: int = 0  # the highest version filed, also by a catch-up under way: see ``have``
     seeded: bool = False  # caught up once
     stub_bytes: int = 0  # what the catch-up under way would take as stubs
     published: int = 0  # its version in the publisher's last heartbeat
@@ -149,7 +149,10 @@ class Ingest:
         return {number: slot.topic for number, slot in self.slots.items()}
 
     def have(self) -> Have:
-        """Return the highest version held of each topic, complete or not."""
+        """Return the highest version held of each topic, complete or not.
+
+        catalogd compares it with the versions of its starts: content above them is of a lost store.
+        """
         versions = tuple(slot.filed for slot in self.slots.values())
         return Have(epoch=self.epoch, start=self.start, versions=versions)
 

@@ -1,4 +1,4 @@
-"""Membership: the connected peers: their liveness, their subscriptions, their lag.
+"""Membership: the connected peers: their liveness, the topics that they joined, their lag.
 
     Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or a new member needs room──▶ gone
                 ▲────── any message ──────────────┘                    Bye: gone at once

@@ -247,14 +247,14 @@ def _chunks_of(
 ) -> Iterator[Chunk]:
     """Yield the chunks of one topic: a snapshot iff tombstones that the requester needs are gone.
 
-    A requester that resumes a snapshot holds nothing that was deleted before the snapshot's
-    version. A requester that resumes a catch-up from a version has every change before its token,
-    and perhaps only a part of the token's own version.
+    A requester that resumes a snapshot (it has no version) holds nothing that was deleted up to
+    its ``cut``. A requester that resumes a catch-up from a version has every change before its
+    token, and perhaps only a part of the token's own version.
     """
     same = one.epoch == topic.epoch
-    known = one.version if same else 0
+    known = one.version if same else 0  # 0: it has nothing, or the start of a snapshot
     resumed = same and one.resume_version > 0
-    complete = max(known, one.resume_version - 1)
+    complete = max(known, one.resume_version - 1)  # up to here it has all that is not deleted
     if resumed and not known:
         snapshot = one.cut < topic.floor
     else:

@@ -130,9 +130,11 @@ class Follower:
         self._sequence = 0  # of the next chunk of the open stream
         self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
         self._cut = 0  # the lowest ``to_version`` of the chunks filed since the position; 0: none
+        """What was deleted up to here was in none of the chunks, so that a resumed snapshot needs
+        the tombstones above it and no others."""
         self._end_min = 0
-        """The lowest version at which a catch-up may end: the highest ``to_version`` of the chunks
-        filed since the position, and of what was LIVE before in this epoch."""
+        """The highest ``to_version`` of the chunks filed since the position, and of what was LIVE
+        before in this epoch. An entry may be as new, so that a catch-up may not end below it."""
         self._progressed = True  # whether the last request brought anything
         self._requested_at = 0.0  # seconds: of the last request
         self._request_at = 0.0  # seconds: when BEHIND, the time of the next request

@@ -9,6 +9,9 @@ after the read brought no event that touches it: it confirms the read.
 Partitions that are written without a pause would wait for ever: after TOGETHER_TRIES_MAX reads
 that only events of partitions overtook, what was read is published, each partition as of its read.
 Where events are not polled, nothing waits for a confirmation.
+
+``seq`` is the arrival number of an event, which the poller gave to the batch that it came in: what
+waits for events waits for the lowest number of all that is dirty or being read (NEVER: nothing is).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -124,7 +124,8 @@ class DriverFacts(Message):
 class Wanted:
     """One topic of a CatchUp: from ``version``, or resumed after (resume_version, resume_key).
 
-    ``cut``: of a resumed catch-up, the lowest ``to_version`` of its chunks so far, else 0.
+    ``cut``: of a resumed catch-up, the lowest ``to_version`` of its chunks so far, else 0: what
+    was deleted up to there was in none of them.
     """
 
     topic: U16
