@@ -167,6 +167,14 @@ class Hms:
             f"list tables of {db}", lambda to: to.table_names(db), method="get_table_meta"
         )
 
+    def names(self, db: str) -> tuple[str, ...]:
+        """Return the name of every table and view."""
+        return self._call(
+            f"list names of {db}",
+            lambda to: tuple(to.client.get_all_tables(db)),
+            method="get_all_tables",
+        )
+
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""
 

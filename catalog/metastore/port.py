@@ -279,11 +279,13 @@ class ListNames:
 class NamesListed:
     """Fact: the names of all databases, and by database those of the tables of some of them.
 
-    There are fewer than LISTED_DATABASES_MAX of these if they are the last.
+    There are fewer than LISTED_DATABASES_MAX of these if they are the last. ``sums``: ``names_sum``
+    of the names in each.
     """
 
     databases: tuple[str, ...]
     tables: dict[str, tuple[str, ...]]
+    sums: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,6 +342,9 @@ class Metastore(Protocol):
 
         The type is empty when the metastore does not return it.
         """
+
+    def names(self, db: str) -> tuple[str, ...]:
+        """Return the names that ``table_names`` does, for a tenth of its cost."""
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""

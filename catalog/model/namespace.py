@@ -9,8 +9,11 @@ Each method that writes is one transaction. A table's incarnation is the version
 appeared: it changes with a drop and a create, even within one second or one transaction.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final
 
 from ...topics.comparison import database_as_held
 from ...topics.errors import UsageError
@@ -46,6 +49,19 @@ from .decoded import database_of, names_of
 from .group_leaves import GroupLeaves
 from .versions import OpenTransaction, VersionLog
 
+BLOCKS_SUMMED_MAX: Final = 16  # in one call of ``sum_names``: 1,000 names, 0.7 ms
+
+
+@dataclass(slots=True)
+class _Sum:
+    """``names_sum`` of the tables of a database up to the name ``upto``; None: of all."""
+
+    value: int = 0
+    upto: str | None = ""
+
+    def covers(self, name: str) -> bool:
+        return self.upto is None or name <= self.upto
+
 
 class Namespace:
     """The databases and names of one catalogd; their entries are in the version log's topic."""
@@ -54,6 +70,7 @@ class Namespace:
         self._version_log = version_log
         self._topic = version_log.topics[NAMESPACE]
         self._leaves: dict[str, GroupLeaves] = {}  # by database that has names and was looked at
+        self._sums: dict[str, _Sum] = {}  # by database of ``_leaves`` whose sum was requested
         self.databases_count = len(self.databases())
 
     @property
@@ -68,6 +85,9 @@ class Namespace:
     def check(self) -> None:
         """Assert every invariant."""
         assert self.databases_count == len(self.databases())
+        for db, held in self._sums.items():
+            names = chain.from_iterable(self.names(db))
+            assert held.value == names_sum(filter(held.covers, names)), db
 
     def has_database(self, db: str) -> bool:
         """Return whether there is a database ``db``, of any name."""
@@ -86,6 +106,34 @@ class Namespace:
         for lower in tuple(leaves.bounds):
             yield from names_of(leaves.read(lower)[1])
 
+    def names(self, db: str, after: str = "") -> Iterator[tuple[str, ...]]:
+        """Yield the names of the tables of ``db`` ``after`` one, sorted, those of a block at once.
+
+        Names may be written between two blocks: later blocks are as they are then.
+        """
+        last, lower = after, self._of(db).floor(after)
+        while lower is not None:
+            block = names_of(self._of(db).read(lower)[1])
+            names = tuple([record.name for record in block if record.name > last])
+            if names:
+                last = names[-1]
+                yield names
+            lower = self._of(db).after(lower)
+
+    def sum_names(self, db: str) -> int | None:
+        """Return ``names_sum`` of the tables of ``db``; None: call again, it is not whole yet.
+
+        Names may be written between two calls. Cost: O(1) once it is whole.
+        """
+        if not self._of(db).bounds:
+            return 0
+        held = self._sums.setdefault(db, _Sum())
+        if held.upto is not None:
+            some = tuple(islice(self.names(db, held.upto), BLOCKS_SUMMED_MAX))
+            held.value += names_sum(chain.from_iterable(some))
+            held.upto = some[-1][-1] if len(some) == BLOCKS_SUMMED_MAX else None
+        return held.value if held.upto is None else None
+
     def every_table(self) -> Iterator[TableId]:
         """Yield every table, also of a database that is still being read.
 
@@ -93,8 +141,8 @@ class Namespace:
         """
         keys = map(parse_namespace_key, tuple(self._topic.group_ids()))
         for db in sorted(key.db for key in keys if isinstance(key, NamesKey)):
-            for record in tuple(self.tables(db)):
-                yield db, record.name
+            for names in self.names(db):
+                yield from ((db, name) for name in names)
 
     def find(self, table: TableId) -> NameRecord | None:
         """Return the record of ``table``, of any name; None if it does not exist."""
@@ -199,6 +247,7 @@ class Namespace:
         have = self._topic.get(database_key(db))
         before = have.version if have else 0
         names = [record.name for record in self.tables(db)]
+        self._sums.pop(db, None)
         if have is None and not names:
             return
         for name in names:
@@ -221,6 +270,7 @@ class Namespace:
     ) -> None:
         leaves = self._of(db)
         wanted: dict[str, NameRecord | None] = {}
+        held, change = self._sums.get(db, _Sum()), 0  # of the sum of names
         for name, kind in changes.items():
             have = self.find((db, name))
             same = None if (db, name) in renewed else have  # the record of this incarnation
@@ -228,6 +278,8 @@ class Namespace:
                 continue
             born = written.version if same is None else same.incarnation
             wanted[name] = None if kind is None else NameRecord(name, kind, born, written.version)
+            if held.covers(name):
+                change += names_sum([name]) * ((kind is not None) - (have is not None))
             before = have.version if have else 0
             if have is not None and (kind is None or same is None):
                 written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
@@ -239,6 +291,7 @@ class Namespace:
         entries = [entry_of(names_key(db, low), written.version, value) for low, value in blocks]
         leaves.apply(entries)
         self._leaves[db] = leaves
+        held.value += change
         written.add(entries)
 
     def _of(self, db: str) -> GroupLeaves:
@@ -253,3 +306,12 @@ class Namespace:
             if leaves.bounds:
                 self._leaves[db] = leaves
         return leaves
+
+
+def names_sum(names: Iterable[str]) -> int:
+    """Return the sum of the hashes of ``names``, in any order: another one for other names.
+
+    A sum follows each change of a name in O(1). Two lists of names have the same sum by chance once
+    in 2^64 times; it holds in one process only, as Python's hashes do.
+    """
+    return sum(map(hash, names))

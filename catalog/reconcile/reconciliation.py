@@ -200,7 +200,7 @@ class Reconciliation:
         self._names_due_at = now + NAMES_S if whole and not awaited else now
         self._owed = calls
         self._pause(calls)
-        self._slices = iter([self._held.compare_names(fact)])
+        self._slices = self._held.compare_names(fact)
 
     def on_read(self, fact: ReadDone) -> None:
         """Compare the objects of a read, a slice at a time."""

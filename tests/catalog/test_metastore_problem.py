@@ -215,6 +215,9 @@ def test_name_that_is_listed_and_cannot_be_read_is_no_change() -> None:
         def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
             return (*super().table_names(db), ("ghost", "MANAGED_TABLE"))
 
+        def names(self, db: str) -> tuple[str, ...]:
+            return tuple(name for name, _ in self.table_names(db))
+
     core = Alone(source=Haunted())
     core.create_database("d")
     core.create("d", "t")

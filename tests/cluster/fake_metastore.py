@@ -314,6 +314,11 @@ class FakeMetastore:
             self._demand_readable(db)
             return tuple((n, t.tableType) for (d, n), t in self._tables.items() if d == db)
 
+    def names(self, db: str) -> tuple[str, ...]:
+        with self._reading("names"):
+            self._demand_readable(db)
+            return tuple(n for d, n in self._tables if d == db)
+
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         with self._reading("tables"):
             for name in names:

@@ -415,6 +415,9 @@ class SimMetastore:
         self._begin_call()
         return tuple((name, "MANAGED_TABLE") for d, name in sorted(self.held) if d == db)
 
+    def names(self, db: str) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.table_names(db))
+
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         self._begin_call()
         found = {name: self.held.get((db, name)) for name in names}

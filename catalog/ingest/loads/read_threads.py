@@ -35,6 +35,7 @@ from ...metastore.port import (
     TableRequest,
 )
 from ...model.decoded import created_at, read_struct
+from ...model.namespace import names_sum
 from ..events.identity import Identified, Identify
 from ..events.poller import Poll, Polled, PollFailed, behind_max, is_behind
 from .light import lightened
@@ -205,7 +206,7 @@ def _creations(
         for name, struct in metastore.tables(db, names).items():
             yield name, created_at(struct)
     except (SourceRefused, WireError):  # a table that cannot be read fails the others of its call
-        for name, _ in metastore.table_names(db):
+        for name in metastore.names(db):
             if name in names:
                 yield name, None
 
@@ -318,7 +319,8 @@ def _list_names(metastore: Metastore, order: ListNames) -> NamesListed | Listing
     try:
         databases = metastore.databases()
         some = sorted(db for db in databases if db > order.after)[:LISTED_DATABASES_MAX]
-        tables = {db: tuple([name for name, _ in metastore.table_names(db)]) for db in some}
+        tables = {db: metastore.names(db) for db in some}
     except SourceError as exc:
         return ListingFailed(error=str(exc))
-    return NamesListed(databases=databases, tables=tables)
+    sums = {db: names_sum(names) for db, names in tables.items()}
+    return NamesListed(databases=databases, tables=tables, sums=sums)

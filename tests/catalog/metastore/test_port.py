@@ -50,6 +50,7 @@ def test_absent_database_is_gone_and_has_no_tables(place: Place) -> None:
     with pytest.raises(ObjectGone):
         place.reads.database("nowhere")
     assert place.reads.table_names("nowhere") == ()
+    assert place.reads.names("nowhere") == ()
     assert place.reads.tables("nowhere", ["t"]) == {}
 
 
@@ -62,6 +63,7 @@ def test_tables_are_listed_with_their_types(place: Place) -> None:
         ("plain", "EXTERNAL_TABLE"),
         ("seen", "VIRTUAL_VIEW"),
     ]
+    assert sorted(place.reads.names(place.db)) == ["plain", "seen"], "for a tenth of the cost"
 
 
 def test_tables_that_exist_are_read_whole(place: Place) -> None:

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from topicast.catalog.model.group_leaves import GroupLeaves
-from topicast.catalog.model.namespace import Namespace
+from topicast.catalog.model.namespace import BLOCKS_SUMMED_MAX, Namespace, names_sum
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import Holding
 from topicast.topics.objects.encoding.values import NAMES_MAX
@@ -70,6 +70,51 @@ def test_databases_that_do_not_exist_take_no_memory_however_many_are_looked_for(
     assert blocks() == before
     write(holding, {"none_1": b"one"}, {("none_1", "t"): "VIEW"})
     assert names(holding, "none_1") == ["t"]
+
+
+def test_sum_of_names_follows_each_change(holding: Holding) -> None:
+    of = holding.namespace.sum_names
+    assert of("d") == names_sum(["u", "t"])
+    write(holding, {}, {("d", "v"): "VIEW", ("d", "t"): None, ("d", "u"): "TABLE"}, ("d", "u"))
+    write(holding, {}, {("d", "none"): None, ("d", "v"): "TABLE"})
+    assert of("d") == names_sum(names(holding)) == names_sum(["v", "u"])
+    holding.namespace.check()
+    write(holding, {"d": None}, {})
+    assert of("d") == 0
+    write(holding, {"d": b"one"}, {("d", "w"): "VIEW"})
+    assert of("d") == names_sum(["w"])
+
+
+def test_sum_of_many_names_is_made_in_several_calls_between_which_they_change(
+    holding: Holding,
+) -> None:
+    numbered = [f"t{number:05d}" for number in range(2 * BLOCKS_SUMMED_MAX * NAMES_MAX)]
+    write(holding, {}, dict.fromkeys([("d", name) for name in numbered], "VIEW"))
+    assert holding.namespace.sum_names("d") is None
+    changes: dict[TableId, str | None] = {("d", "t00001x"): "VIEW", ("d", numbered[-1]): None}
+    changes |= {("d", numbered[0]): None, ("d", "z"): "VIEW"}
+    write(holding, {}, changes)
+    holding.namespace.check()
+    calls = 1
+    while (found := holding.namespace.sum_names("d")) is None:
+        calls += 1
+    assert found == names_sum(names(holding))
+    assert 1 < calls < 8, "a block is half full at least"
+
+
+def test_names_that_are_written_while_they_are_read_come_at_most_once(holding: Holding) -> None:
+    """Given blocks of names that are split, and dropped, while a reader is between two."""
+    numbered = [f"t{number:03d}" for number in range(3 * NAMES_MAX)]
+    write(holding, {}, dict.fromkeys([("d", name) for name in numbered], "VIEW"))
+    read = holding.namespace.names("d")
+    found = [*next(read)]
+    new = [f"{name}x" for name in numbered if "t030" < name < "t090"]
+    write(holding, {}, dict.fromkeys([("d", name) for name in new], "VIEW"))
+    found += next(read)
+    write(holding, {}, dict.fromkeys([("d", name) for name in numbered[150:]], None))
+    found += [name for block in read for name in block]
+    assert found == sorted(set(found))
+    assert set(names(holding)) - set(found) <= set(new)
 
 
 def test_table_of_a_database_that_is_still_being_read_is_among_every_table() -> None:

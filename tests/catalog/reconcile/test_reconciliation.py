@@ -171,6 +171,34 @@ def test_every_partition_of_a_table_of_any_size_is_compared(count: int) -> None:
     assert "ds=new" in core.partitions()
 
 
+def test_tables_without_partitions_take_no_turns_of_their_own() -> None:
+    """Given turns of 90 ms, of which an answer of 100 tables once took over a hundred."""
+    core = Alone()
+    core.create_database("d")
+    for number in range(300):
+        core.create("d", f"t{number:03d}")
+    core.wait(NAMES_S + ROUND_S)
+    found = core.catalog.status().reconciliation
+    assert core.catalog.reconciliation.counts.objects > 300
+    assert found.took_s is not None
+    assert found.took_s < 10
+
+
+def test_names_that_no_event_told_are_found_among_thousands() -> None:
+    core = Alone(load_in_background=False)
+    core.create_database("d")
+    for number in range(1_100):
+        core.create("d", f"t{number:04d}")
+    core.wait(2)
+    core.metastore.logs = False
+    core.create("d", "t0005x")
+    core.metastore.drop_table("d", "t1050", False)
+    core.wait(NAMES_S + 5)
+    assert core.catalog.namespace.find(("d", "t0005x")) is not None
+    assert core.catalog.namespace.find(("d", "t1050")) is None
+    assert core.catalog.reconciliation.counts.differing == 2
+
+
 def test_where_events_are_off_everything_converges() -> None:
     core = loaded(polling_interval_s=0.0)
     owner_changes(core)
