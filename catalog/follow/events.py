@@ -294,7 +294,7 @@ class Events:
             self._release = fact.release
             if untried(fact.release):
                 self._note(untried(fact.release), trouble=True)
-        self._in_place.enabled = fact.tells_all
+        self._in_place.begin(enabled=fact.tells_all)
         finding = self._poller.on_identified(fact)
         if finding is None:
             return

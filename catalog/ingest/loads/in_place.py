@@ -5,7 +5,7 @@ messages, and it may be older than what was read since. So it is applied only wh
 
     altered   the object before, as the event has it, says what is held, and has the same fields
     renamed   likewise, of a partition of which no column statistics are told
-    added     its fields and parameters are those of a partition of the table that is held
+    added     its fields and parameters are those of a partition of the table that is held, or was
     dropped   nothing is left to differ
     written   the object itself stays as it is held
 
@@ -15,11 +15,13 @@ Invariant: what is held after an event equals what the metastore had after that 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 from ....topics.backports import assert_never
 from ....topics.comparison import same_struct
 from ....topics.errors import UsageError, WireError
+from ....topics.newest import Newest
 from ....topics.objects.encoding.thrift import fields, read_int, read_texts, shape
 from ....topics.objects.names import TableId, partition_name
 from ...metastore.port import (
@@ -46,6 +48,17 @@ SAID_BYTES_MAX: Final = 8 << 20  # likewise of messages: 48 ms for a megabyte of
 STATISTICS: Final = b"COLUMN_STATS_ACCURATE"  # 3.1 sets it anew after it has written of a rename
 
 
+SHAPED_MAX: Final = 1_000  # tables whose partitions' shapes are remembered, 0.5 KB each
+SHAPES_MAX: Final = 4  # of a table: as partitions are added, and with what statistics add to them
+
+
+class _Shape(NamedTuple):
+    """Which fields and parameters a partition has, and its ``write``, which a message may lack."""
+
+    digest: bytes
+    write: int | None
+
+
 @dataclass(slots=True)
 class _Applied:
     """What events of this batch have made of one table."""
@@ -62,17 +75,24 @@ class InPlace:
         """``pending``: whether a table is being read, or is about to be."""
         self._tables = tables
         self._pending = pending
-        self.enabled = False  # the metastore leaves parameters out of events, or does not say
+        self._enabled = False  # the metastore leaves parameters out of events, or does not say
+        self._shapes = Newest[tuple[TableId, int], tuple[_Shape, ...]](SHAPED_MAX)
+        """By table and incarnation, of partitions that were held since the connection began."""
         self._batch: dict[TableId, _Applied] = {}
         self._count = 0  # objects that were applied of this batch
         self._said_bytes = 0  # of the messages that were looked at for this batch
+
+    def begin(self, *, enabled: bool) -> None:
+        """Go on with a new connection: behind it may be another release, or another setting."""
+        self._enabled = enabled
+        self._shapes.clear()
 
     def take(self, dirty: Dirty, *, said_bytes: int) -> bool:
         """Apply what an event says of ``dirty``; return False if it has to be read.
 
         ``said_bytes``: the size of its message.
         """
-        if not self.enabled or isinstance(dirty, DirtyDatabase) or self._count >= OBJECTS_MAX:
+        if not self._enabled or isinstance(dirty, DirtyDatabase) or self._count >= OBJECTS_MAX:
             return False
         table = dirty.db, dirty.table
         if self._pending(table) or not self._tables.loaded(table):
@@ -151,11 +171,6 @@ class InPlace:
     ) -> bool:
         changes: dict[str, bytes | None] = {}
         columns = [column.name for column in self._tables.partition_columns(table)]
-        names = {_PARTITION_DB: {"str": table[0]}, _PARTITION_TABLE: {"str": table[1]}}
-        adds = any(
-            one.after not in (None, KEPT) and one.before is None for one in contents.values()
-        )
-        sample = self._tables.sample(table) if adds else None
         for name, content in contents.items():
             if content.after is None:
                 changes[name] = None
@@ -166,23 +181,53 @@ class InPlace:
                     return False
                 changes[name] = held
                 continue
-            like = sample if content.before is None else held
-            if like is None or (content.before is None and held is not None):
-                return False
-            if content.was not in ("", name) and STATISTICS in like:
-                return False
-            write = _write_of(like)
-            after = _bytes(content.after, names, write=write)
             if content.before is None:
-                proved = shape(like) == shape(after)
+                after = None if held is not None else self._added(table, content.after)
+            elif held is None or (content.was not in ("", name) and STATISTICS in held):
+                after = None
             else:
-                before = _bytes(content.before, names, write=write)
-                proved = same_struct(like, before) and _ids(like) == _ids(after)
-            if not proved or _name_of(after, columns) != name:
+                after = self._altered(table, held, content)
+            if after is None or _name_of(after, columns) != name:
                 return False
             changes[name] = after
         applied.partitions |= changes
         return True
+
+    def _added(self, table: TableId, said: Said) -> bytes | None:
+        """Return an added partition; None: it is not proved that the metastore returns it so."""
+        names = _of_partitions(table)
+        for known in self._shapes.get(self._incarnation(table), ()):
+            after = _bytes(said, names, write=known.write)
+            if _digest(after) == known.digest:
+                return after
+        sample = self._tables.sample(table)
+        if sample is None:
+            return None
+        self._note_shape(table, sample)
+        after = _bytes(said, names, write=_write_of(sample))
+        return after if shape(after) == shape(sample) else None
+
+    def _altered(self, table: TableId, held: bytes, content: Content) -> bytes | None:
+        """Return an altered partition; None: it is not proved that the metastore returns it so."""
+        assert content.before is not None
+        assert content.after is not None
+        names, write = _of_partitions(table), _write_of(held)
+        after = _bytes(content.after, names, write=write)
+        before = _bytes(content.before, names, write=write)
+        if not same_struct(held, before) or _ids(held) != _ids(after):
+            return None
+        if len(held) != len(after):  # else it has the same parameters, as a rule
+            self._note_shape(table, held)
+        return after
+
+    def _note_shape(self, table: TableId, held: bytes) -> None:
+        of, found = self._incarnation(table), _Shape(_digest(held), _write_of(held))
+        others = (one for one in self._shapes.get(of, ()) if one != found)
+        self._shapes.put(of, (found, *others)[:SHAPES_MAX])
+
+    def _incarnation(self, table: TableId) -> tuple[TableId, int]:
+        value = self._tables.value(table)
+        return table, 0 if value is None else value.incarnation
 
     def _held(self, table: TableId, name: str, applied: _Applied) -> bytes | None:
         if name in applied.partitions:
@@ -195,12 +240,22 @@ def _name_of(partition: bytes, columns: Sequence[str]) -> str:
     return partition_name(columns, values)
 
 
+def _of_partitions(table: TableId) -> Mapping[str, object]:
+    """Return the fields that name the table of a partition, as the metastore returns them."""
+    return {_PARTITION_DB: {"str": table[0]}, _PARTITION_TABLE: {"str": table[1]}}
+
+
 def _decoded(said: Said) -> Mapping[str, object]:
     return parsed(said) if isinstance(said, str) else said
 
 
 def _ids(struct: bytes) -> set[int]:
     return {one.id for one in fields(struct)}
+
+
+def _digest(partition: bytes) -> bytes:
+    """Return a digest of the fields and parameters that a partition has."""
+    return blake2b(repr(shape(partition)).encode(), digest_size=16).digest()
 
 
 def _write_of(partition: bytes) -> int | None:

@@ -164,6 +164,49 @@ def test_partition_of_another_shape_than_the_others_is_read(core: Alone) -> None
     assert core.catalog.counts.events_in_place == 0
 
 
+def alters_all(core: Alone) -> None:
+    """Give each partition a parameter, as statistics do after partitions were added."""
+    table = core.metastore.get_table("d", "t")
+    found = [core.metastore.get_partition("d", "t", [value]) for value in "12"]
+    for one in found:
+        core.metastore.alter_partitions("d", "t", [part(table, one.values[0], numRows="7")])
+
+
+def reads(core: Alone) -> bool:
+    """Add partitions; return whether catalogd reads them."""
+    core.effects.clear()
+    adds(core)
+    core.turn(6)
+    assert is_as_in_the_metastore(core)
+    return any(isinstance(one, Read) for one in core.effects)
+
+
+def test_partition_of_a_shape_that_partitions_had_before_a_change_is_not_read(
+    core: Alone,
+) -> None:
+    alters_all(core)
+    core.turn(TURNS)
+    assert not reads(core)
+
+
+def test_shape_that_was_seen_on_another_connection_proves_nothing(core: Alone) -> None:
+    """Given a metastore that may have been replaced by another release."""
+    alters_all(core)
+    core.turn(TURNS)
+    core.metastore.connections += 1
+    core.turn(6)
+    assert reads(core)
+
+
+def test_shape_that_partitions_of_a_dropped_table_had_proves_nothing(core: Alone) -> None:
+    alters_all(core)
+    core.turn(TURNS)
+    core.metastore.drop_table("d", "t", False)
+    core.create("d", "t", "ds")
+    core.turn(6)
+    assert reads(core)
+
+
 def test_more_bytes_of_messages_than_a_turn_can_take_are_read(core: Alone) -> None:
     """Given two changes in one batch, of which the second has what the first has made."""
     for letter in "xy":
