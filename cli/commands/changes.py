@@ -10,7 +10,7 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import ReadHistory, ReadRecent
 from ..client.operator import Operator, announced_at, at_each, note_policy
-from ..options.flags import TIMEOUT, command, prints, statestores_option
+from ..options.flags import TIMEOUT, Integer, command, prints, statestores_option
 from ..records import changes
 from ..terminal.lists import Heading, Record
 from ..terminal.output import Output, note
@@ -25,7 +25,7 @@ SINCE: Final = click.option(
 @command()
 @click.argument("table")
 @SINCE
-@click.option("--count", type=click.IntRange(min=1), help="Show only so many changes.")
+@click.option("--count", type=Integer(min=1), help="Show only so many changes.")
 @statestores_option("the first that answers is used")
 @TIMEOUT
 @prints(lambda: {"TABLE": list[changes.TableChange]})
@@ -72,7 +72,7 @@ def history(
 )
 @click.option(
     "--limit",
-    type=click.IntRange(1, LINES_MAX),
+    type=Integer(1, LINES_MAX),
     default=SHOWN,
     show_default=True,
     help="Show only so many.",

@@ -31,7 +31,7 @@ from ..client.operator import Operator, each_of
 from ..client.page_reader import PageReader, Secrets
 from ..options.flags import PathName, command, option, prints, shown, statestores_option
 from ..terminal.exit_codes import DONE, NOT_REACHABLE
-from ..terminal.output import Output, WrittenFile, note, written
+from ..terminal.output import Output, WrittenFile, checked_place, note, written
 
 QUESTIONS: Final[Mapping[str, Mapping[str, Question[Any]]]] = {
     "statestored": {
@@ -105,7 +105,7 @@ def debug(
     only where pages need a secret, which you name.
     """
     hubs = parse_addresses(statestores, setting="statestores")
-    if out.exists():
+    if checked_place(out).exists():
         raise UsageError(f"{out} exists already: name another file")
     reader = PageReader(
         Secrets(

@@ -4,7 +4,15 @@ from dataclasses import asdict
 
 import click
 
-from ..options.flags import Documents, SettingsCommand, option, prints, settings, statestores_option
+from ..options.flags import (
+    Documents,
+    Number,
+    SettingsCommand,
+    option,
+    prints,
+    settings,
+    statestores_option,
+)
 from ..terminal.exit_codes import DONE, FAILED
 from ..terminal.output import Output
 from ..terminal.schemas import Fields, fields_of
@@ -30,7 +38,7 @@ def _documents() -> Documents:
 @statestores_option("a driver's; catalogd has a flag of its own")
 @option(
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=10.0,
     help="How long each check may take; the application has longer.",
 )

@@ -12,7 +12,7 @@ import click
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import ReadEventCosts, ReadEventLog, ReadEvents
 from ..client.operator import Operator, facts_of, note_policy, ordered, shown_events
-from ..options.flags import ORDER_OPTIONS, command, prints, settings
+from ..options.flags import ORDER_OPTIONS, Integer, command, prints, settings
 from ..records import changes
 from ..records.event_words import state_of, told
 from ..terminal.lists import Record, in_ms
@@ -137,7 +137,7 @@ def pause(output: str, **where: Any) -> None:
     short_help="Follow events again: from the pause, an event, or the newest.",
     context_settings={"ignore_unknown_options": True},
 )
-@click.argument("event", metavar="[ID|-1]", type=click.IntRange(min=-1), required=False)
+@click.argument("event", metavar="[ID|-1]", type=Integer(min=-1), required=False)
 @ORDER_OPTIONS
 @prints(lambda: {"": EventsState})
 def start(event: int | None, output: str, **where: Any) -> None:
@@ -150,7 +150,7 @@ def start(event: int | None, output: str, **where: Any) -> None:
 
 
 @command("skip", short_help="Pass an event that catalogd cannot follow.")
-@click.argument("event", metavar="ID", type=click.IntRange(min=1))
+@click.argument("event", metavar="ID", type=Integer(min=1))
 @ORDER_OPTIONS
 @prints(lambda: {"": EventsState})
 def skip(event: int, output: str, **where: Any) -> None:
@@ -163,7 +163,7 @@ def skip(event: int, output: str, **where: Any) -> None:
 
 
 @command("show", short_help="Show one event as the metastore has it, and its outcome.")
-@click.argument("event", metavar="ID", type=click.IntRange(min=1))
+@click.argument("event", metavar="ID", type=Integer(min=1))
 @ORDER_OPTIONS
 @prints(lambda: {"ID": list[ShownEvent]})
 def show(event: int, output: str, **where: Any) -> None:
@@ -182,7 +182,7 @@ def show(event: int, output: str, **where: Any) -> None:
 
 
 @command("tail", short_help="Show events as they are published, until Ctrl-C.")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many events.")
+@click.option("--count", type=Integer(min=1), help="End after so many events.")
 @ORDER_OPTIONS
 @prints(lambda: {"": LoggedEvent})
 def tail(count: int | None, *, statestores: str, timeout_s: float, output: str) -> None:

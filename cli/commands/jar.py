@@ -9,7 +9,7 @@ from ...subscriber.spark.jar.builder import build_jar
 from ...topics.errors import TopicastError
 from ..options.flags import command, prints
 from ..terminal.exit_codes import DONE
-from ..terminal.output import Output, WrittenFile, written
+from ..terminal.output import Output, WrittenFile, checked_place, written
 
 
 @command()
@@ -25,6 +25,7 @@ def jar(*, out: Path, output: str) -> int:
     it is there. The jar fits Spark 3.5 and later, and is built by the compiler of the Spark in
     SPARK_HOME, of the spark-submit on the PATH, or of PySpark.
     """
+    checked_place(out)
     content = build_jar(os.environ)
     try:
         out.write_bytes(content)

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from ...topics.errors import SourceError
-from ..options.flags import PathName, SettingsCommand, command, option, settings
+from ..options.flags import Integer, PathName, SettingsCommand, command, option, settings
 from ..terminal.exit_codes import DONE
 from ..terminal.extras import require
 from ..terminal.output import EXIT_CODES
@@ -79,7 +79,7 @@ def metastore() -> None:
 )
 @option(
     "port",
-    type=click.IntRange(0, 65_535),
+    type=Integer(0, 65_535),
     default=9083,
     help="Port to listen on, on loopback only; 0 takes any free port, and so does a port in use.",
 )

@@ -92,7 +92,9 @@ def _run(command: tuple[str, ...], environ: dict[str, str]) -> int:
     try:
         child = subprocess.Popen(command, env=environ)
     except OSError as exc:
-        click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
+        is_name = isinstance(exc, FileNotFoundError) and os.sep not in command[0]
+        why = "there is no such program on the PATH" if is_name else exc.strerror
+        click.echo(f"error: {command[0]}: {why}", err=True)
         return NOT_FOUND
     ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C and Ctrl-\ itself
         signal.SIGINT: signal.SIG_IGN,

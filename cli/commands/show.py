@@ -15,7 +15,7 @@ from ...topics.settings import parse_addresses
 from ...topics.sizes import size
 from ..client.operator import Operator, catalog_at, note_policy
 from ..client.sync_words import AS_OF, of_databases, off_by_default, states_of, why_not
-from ..options.flags import READER_OPTIONS, command, prints
+from ..options.flags import READER_OPTIONS, Integer, command, prints
 from ..records.changes import utc
 from ..terminal.lists import NOTHING, Heading
 from ..terminal.output import Output, note
@@ -131,7 +131,7 @@ class DescribedTable(TypedDict):
     help="Only those whose full names contain this text, or match it if it has a *.",
 )
 @click.option("--topics", is_flag=True, help="Show the topic that each is in.")
-@click.option("--limit", type=click.IntRange(min=1), help="Show only so many.")
+@click.option("--limit", type=Integer(min=1), help="Show only so many.")
 @click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
 @READER_OPTIONS
 @prints(
@@ -276,7 +276,7 @@ def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
 
 @command()
 @click.argument("pattern", default="*")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
+@click.option("--count", type=Integer(min=1), help="End after so many changes.")
 @READER_OPTIONS
 @prints(lambda: {"": Watched})
 def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:

@@ -83,6 +83,18 @@ def settings(**more: Any) -> dict[str, Any]:
     }
 
 
+class Integer(click.IntRange):
+    """A whole number within bounds; click's own name of it says nothing to people."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number within bounds, likewise."""
+
+    name = "number"
+
+
 class SettingsCommand(click.Command):
     """A command whose flags may be in the settings file that its program was given."""
 
@@ -241,7 +253,7 @@ def options(*made: Callable[[F], F]) -> Callable[[F], F]:
 
 TIMEOUT: Final = option(
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=10.0,
     help="How long to wait for an answer.",
 )

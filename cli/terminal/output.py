@@ -123,6 +123,17 @@ class WrittenFile(TypedDict):
     bytes: int
 
 
+def checked_place(out: Path) -> Path:
+    """Return ``out`` if its folder is there, so that no work is done in vain.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.parent}: make it, or name another")
+    return out
+
+
 def written(file: Path, size: int, printed: Output) -> None:
     """Print that a command has written ``file``, of ``size`` bytes."""
     printed.document(WrittenFile(file=str(file), bytes=size), text=f"{file}: {size} bytes")

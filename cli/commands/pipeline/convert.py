@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from ....pipeline.conversion.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
-from ...options.flags import Documents, command, prints
+from ...options.flags import Documents, Integer, Number, command, prints
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 
@@ -31,21 +31,21 @@ def _documents() -> Documents:
 )
 @click.option(
     "--target_file_mb",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=TARGET_FILE_MB,
     show_default=True,
     help="Size of the copy's files, about.",
 )
 @click.option(
     "--batch",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=BATCH,
     show_default=True,
     help="Partitions that one Spark job writes at most.",
 )
 @click.option(
     "--keep_s",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=KEEP_S,
     show_default=True,
     help="How long files that were replaced stay, for queries that were planned before.",
@@ -71,8 +71,11 @@ def convert(
     time, and the next run repairs what a killed run has left.
     """
     from ....pipeline.convert import convert as run
+    from ....subscriber import arguments
 
     frame = Frame(**given)
+    for table in (source, target):
+        arguments.table(table)  # before Spark is started for nothing
     return run_pipeline(
         "convert",
         lambda spark, on_progress: run(

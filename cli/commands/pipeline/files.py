@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from ....pipeline.sweep.plan import SMALL_MB, SWEEP_EVERY_S
-from ...options.flags import Documents, command, prints
+from ...options.flags import Documents, Integer, Number, command, prints
 from ...terminal.output import Output
 from ...terminal.schemas import Fields, Iso, fields_of
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
@@ -24,20 +24,20 @@ def _documents() -> Documents:
 @click.option("--add_partitions", is_flag=True, help="Add folders that look like partitions.")
 @click.option(
     "--small_mb",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=SMALL_MB,
     show_default=True,
     help="A file below it is counted as small.",
 )
 @click.option(
     "--max_requests_per_second",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     help="LIST requests, at most; else as fast as it goes.",
 )
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C with what changes.")
 @click.option(
     "--sweep_every_s",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=SWEEP_EVERY_S,
     show_default=True,
     help="In a watch the pause between two sweeps of all tables.",

@@ -78,7 +78,7 @@ def test_archive_without_a_key_has_what_this_host_says(tmp_path: Path) -> None:
         }
 
 
-def test_archive_that_cannot_be_written_is_said_to_be(tmp_path: Path) -> None:
-    done = topicast("debug", f"--out={tmp_path / 'none' / 'a.zip'}", f"--statestores={NOWHERE}")
+def test_archive_that_cannot_be_written_is_said_to_be() -> None:
+    done = topicast("debug", "--out=/proc/a.zip", f"--statestores={NOWHERE}")
     assert done.returncode == 1
     assert "No such file or directory" in done.stderr

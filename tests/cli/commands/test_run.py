@@ -152,7 +152,7 @@ def test_command_that_is_not_there_is_named() -> None:
     done = run("--", "no-such-command")
     assert (done.returncode, done.stderr) == (
         127,
-        "error: no-such-command: No such file or directory\n",
+        "error: no-such-command: there is no such program on the PATH\n",
     )
 
 
