@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ..topics.errors import ConfigError
+from ..topics.flags import ABOVE_0, check_flags, flag
 from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.memory.system_memory import limit_of
@@ -15,10 +16,9 @@ from ..topics.settings import (
     STATESTORES_DEFAULT,
     Address,
     advertised_address,
-    check_bounds,
-    flag,
     listen_address,
     parse_addresses,
+    parse_names,
     port_of,
 )
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
@@ -88,13 +88,13 @@ class CatalogdConfig(MetastoreFlags):
         shown="the stored ones, at first none",
     )
     hms_event_polling_interval_s: float = flag(
-        "Time between two polls of the notification log; 0 is off.",
+        "Time between two polls of the notification log.",
         default=POLLING_INTERVAL_S_DEFAULT,
         bounds=(0, 3600),
         allowed="seconds from 0 (events off) to 3600",
     )
     reconcile_calls_per_s: float = flag(
-        "Calls of the metastore a second that compare what is held with it; 0 is off.",
+        "Calls of the metastore a second that compare what is held with it.",
         default=CALLS_PER_S_DEFAULT,
         bounds=(0, RECONCILE_CALLS_PER_S_MAX),
         allowed=f"from 0 (nothing is compared) to {RECONCILE_CALLS_PER_S_MAX}",
@@ -125,7 +125,9 @@ class CatalogdConfig(MetastoreFlags):
         bounds=(1, HISTORY_MB_MAX),
     )
     change_history_hours: float = flag(
-        "Hours for which they are kept.", default=HISTORY_HOURS_DEFAULT
+        "Hours for which they are kept.",
+        default=HISTORY_HOURS_DEFAULT,
+        bounds=(ABOVE_0, HISTORY_HOURS_MAX),
     )
     keys_dir: str | None = flag(
         "Folder with catalogd.key and the list of clients; the default one is filled at the "
@@ -147,20 +149,19 @@ class CatalogdConfig(MetastoreFlags):
         default=False,
     )
     invalidate_tables_memory_pressure: float = flag(
-        "The share of --mem_limit above which memory is short.", default=PRESSURE_DEFAULT
+        "The share of --mem_limit above which memory is short.",
+        default=PRESSURE_DEFAULT,
+        bounds=(ABOVE_0, 1),
     )
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
-        check_bounds(self)
+        check_flags(self)
         check_num_topics(self.num_topics)
         self._check_unloading(has_limit=self.limit_bytes() is not None)
         self.hubs()
         self.mode(MODE_DEFAULT)
         advertised_address(self.service_address(), self.advertise_address)
-        if not 0 < self.change_history_hours <= HISTORY_HOURS_MAX:
-            allowed = f"above 0, up to {HISTORY_HOURS_MAX}"
-            raise ConfigError("change_history_hours", self.change_history_hours, allowed)
 
     def limit_bytes(self) -> int | None:
         """Return what the process may take; None: as much as the system lets it."""
@@ -168,15 +169,10 @@ class CatalogdConfig(MetastoreFlags):
 
     def _check_unloading(self, *, has_limit: bool) -> None:
         """Check when tables are unloaded; ``has_limit``: whether memory is limited."""
-        timeout_s, pressure = (
-            self.invalidate_tables_timeout_s,
-            self.invalidate_tables_memory_pressure,
-        )
+        timeout_s = self.invalidate_tables_timeout_s
         if timeout_s and not UNLOAD_S_MIN <= timeout_s <= UNLOAD_S_MAX:
             allowed = f"0 (off), or from {UNLOAD_S_MIN:.0f}: subscribers report use once a minute"
             raise ConfigError("invalidate_tables_timeout_s", timeout_s, allowed)
-        if not 0 < pressure <= 1:
-            raise ConfigError("invalidate_tables_memory_pressure", pressure, "above 0, up to 1")
         if self.invalidate_tables_on_memory_pressure and not has_limit:
             allowed = "only with --mem_limit, of which the pressure is a share"
             raise ConfigError("invalidate_tables_on_memory_pressure", "true", allowed)
@@ -222,13 +218,12 @@ class CatalogdConfig(MetastoreFlags):
 
     def core(self, metastore: str) -> CatalogSettings:
         """Return the settings of the core; ``metastore`` is what operators know it by."""
-        blacklisted = (db.strip().lower() for db in self.blacklisted_dbs.split(","))
         return CatalogSettings(
             polling_interval_s=self.hms_event_polling_interval_s,
             reconcile_calls_per_s=self.reconcile_calls_per_s,
             load_in_background=self.load_catalog_in_background,
             reads_max=self.num_metadata_loading_threads,
-            blacklisted_dbs=tuple(db for db in blacklisted if db),
+            blacklisted_dbs=parse_names(self.blacklisted_dbs),
             sync_off_by_default=self.disable_hms_sync_by_default,
             unload=UnloadSettings(
                 timeout_s=self.invalidate_tables_timeout_s,

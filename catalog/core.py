@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.objects.names import EVERYTHING, Scope
-from ..topics.settings import BLACKLISTED_DBS_DEFAULT
+from ..topics.settings import BLACKLISTED_DBS_DEFAULT, parse_names
 from ..topics.topic import Topic
 from ..topics.turn import Turn
 from ..topics.wire.messages.answers import Inspected
@@ -99,7 +99,7 @@ class CatalogSettings:
     load_in_background: bool = True
     unload: UnloadSettings = NEVER_UNLOAD
     reads_max: int = READS_MAX_DEFAULT
-    blacklisted_dbs: tuple[str, ...] = tuple(BLACKLISTED_DBS_DEFAULT.split(","))
+    blacklisted_dbs: tuple[str, ...] = parse_names(BLACKLISTED_DBS_DEFAULT)
     metastore: str = ""  # its addresses, for messages and for reports of drivers
     reconcile_calls_per_s: float = CALLS_PER_S_DEFAULT
     sync_off_by_default: bool = False  # of tables, unless they or their database say otherwise

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ..subscriber.client.subscriber import Subscriber
 from ..topics.errors import ConfigError, LinkError, NotReady, SourceError, SourceRefused
+from ..topics.flags import flag, option
 from ..topics.keys.folder import DRIVER, find_credential
 from ..topics.objects.names import table_pattern
-from ..topics.settings import BLACKLISTED_DBS_DEFAULT, parse_addresses
+from ..topics.settings import BLACKLISTED_DBS_DEFAULT, parse_addresses, parse_names
 from .catalog import catalog_at
 from .comparison.hubs import HubSide
 from .comparison.metastores import MetastoreSide
@@ -27,17 +28,16 @@ from .comparison.selection import ObjectSelection
 from .comparison.subscribers import SubscriberSide
 from .comparison.tables import MakeMetastore
 from .comparison.verdict import HUB, METASTORE, SIDES, SUBSCRIBER, SideResult
-from .datasource.options import SourceOptions, hubs_of
+from .datasource.options import SourceOptions
 from .datasource.planning import planning
 from .datasource.views import TABLES
-from .progress import OnProgress, RunProgress, ignore
+from .options import RunOptions, argument, called_with
+from .progress import OnProgress, RunProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BUDGET: Final = "256MB"
 TIMEOUT_S: Final = 30.0  # of a call of the subscriber: a restart of its hub is waited for
-LEFT_OUT: Final = tuple(BLACKLISTED_DBS_DEFAULT.split(","))
 
 Repair = Callable[[str, str], None]
 """Has mended, when it returns, what a side (the first) has of a database or table (the second)."""
@@ -52,40 +52,59 @@ class Side(Protocol):
         """Compare what is ``wanted``."""
 
 
-def audit(
-    spark: SparkSession,
-    pattern: str = "*",
-    *,
-    metastore: MakeMetastore | None = None,
-    sides: Collection[str] = SIDES,
-    repair: Repair | None = None,
-    left_out: Collection[str] = LEFT_OUT,
-    dry_run: bool = False,
-    statestores: str | None = None,
-    key_file: str | None = None,
-    budget: str = BUDGET,
-    on_progress: OnProgress = ignore,
-) -> AuditReport:
+@dataclass(frozen=True, slots=True)
+class AuditOptions(RunOptions):
+    """What is compared with catalogd's store, and how."""
+
+    pattern: str = option(
+        "A database, or a pattern of full names such as 'sales.*'; databases with a table of such "
+        "a name count.",
+        default="*",
+    )
+    _: KW_ONLY
+    sides: str = flag(
+        "What is compared with catalogd's store, separated by commas.", default=",".join(SIDES)
+    )
+    blacklisted_dbs: str = flag(
+        "Databases that catalogd leaves out, separated by commas.", default=BLACKLISTED_DBS_DEFAULT
+    )
+    statestores: str | None = flag(
+        "Addresses of statestoreds, separated by commas; each of these hubs is compared.",
+        default=None,
+        metavar="ADDRESSES",
+    )
+    budget: str = flag("Memory of the subscriber; one topic has to fit.", default="256MB")
+    metastore: MakeMetastore | None = argument(
+        "Makes a connection to the metastore that catalogd follows, in any process.", default=None
+    )
+    repair: Repair | None = argument(
+        "Is called with each side and database or table that differs; these are then compared "
+        "again.",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """Check values, the pattern, and the names of the sides."""
+        RunOptions.__post_init__(self)
+        table_pattern(self.pattern)
+        named = parse_names(self.sides)
+        if not named or not set(named).issubset(SIDES):
+            raise ConfigError("sides", self.sides, f"some of {', '.join(SIDES)}")
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The sides, in the order of SIDES."""
+        return tuple(side for side in SIDES if side in parse_names(self.sides))
+
+
+@called_with(AuditOptions)
+def audit(spark: SparkSession, options: AuditOptions) -> AuditReport:
     """Compare the metastore, hubs and a subscriber with catalogd's store; return what differs.
 
     Databases, tables and partitions are compared with every field that the metastore returns. A
-    table that catalogd has not loaded is compared by name only. A hub is compared by its entries,
-    a subscriber by the results of its public methods.
-
-    Args:
-        spark: A session whose Python has this package, with a JVM.
-        pattern: Of full names, as ``sales.*``; databases with a table of such a name count.
-        metastore: Makes a connection to the metastore that catalogd follows, in any process.
-        sides: What is compared with catalogd's store, some of SIDES.
-        repair: Is called with each side and database or table that differs; these are then compared
-            again.
-        left_out: The databases that catalogd leaves out (its ``--blacklisted_dbs``).
-        dry_run: Compare nothing; return how many objects would be.
-        statestores: Addresses of hubs, all of which are compared; else TOPICAST_STATESTORES, else
-            this machine's.
-        key_file: A driver's key file; found as every driver finds it.
-        budget: The subscriber's, which holds one topic at a time.
-        on_progress: Is called after each round, and at each topic.
+    table that catalogd has not loaded is compared by name only. Each of the hubs is compared, by
+    its entries; a subscriber by the results of its public methods. ``spark``: a session whose
+    Python has this package, with a JVM.
 
     Raises:
         ConfigError: there is no such side, or no metastore where it is to be compared.
@@ -96,30 +115,29 @@ def audit(
     or a subscriber holds.
     """
     began = time.monotonic()
-    sides = checked_sides(sides)
+    sides, metastore, key_file = options.compared, options.metastore, options.key_file
     if METASTORE in sides and metastore is None:
         raise ConfigError("metastore", None, "how it is reached, or sides without it")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
-    hubs = hubs_of(statestores, os.environ)
-    options = SourceOptions(
+    source = SourceOptions(
         view=TABLES.name,
-        statestores=parse_addresses(hubs, setting="statestores"),
-        tables=table_pattern(pattern),
+        statestores=parse_addresses(options.hubs, setting="statestores"),
+        tables=table_pattern(options.pattern),
         key_file=key_file,
     )
-    wanted = ObjectSelection(options.tables)
+    wanted = ObjectSelection(source.tables)
     report = AuditReport(
-        pattern=pattern,
+        pattern=options.pattern,
         sides=sides,
-        dry_run=dry_run,
+        dry_run=options.dry_run,
         limited_to=str(credential.policy or ""),
     )
     with ExitStack() as stack:
         stack.enter_context(_metastore_reached())
         catalog = stack.enter_context(
-            catalog_at(hubs, budget=budget, timeout_s=TIMEOUT_S, key_file=key_file)
+            catalog_at(options, budget=options.budget, timeout_s=TIMEOUT_S)
         )
-        planner = stack.enter_context(planning(options))
+        planner = stack.enter_context(planning(source))
         compared: list[Side] = []
         if METASTORE in sides and metastore is not None:
             given = MetastoreSide(
@@ -128,22 +146,22 @@ def audit(
                 stack.enter_context(closing(metastore())),
                 make_metastore=metastore,
                 planner=planner,
-                options=options,
-                left_out=left_out,
+                options=source,
+                left_out=parse_names(options.blacklisted_dbs),
                 policy=credential.policy,
             )
             compared.append(given)
         if HUB in sides:
-            addresses = options.statestores
+            addresses = source.statestores
             compared += [HubSide(one, credential, planner=planner) for one in addresses]
         if SUBSCRIBER in sides:
             compared.append(SubscriberSide(catalog, planner=planner))
-        if dry_run:
+        if options.dry_run:
             report.databases, report.tables = _counts(catalog, wanted)
         else:
             stack.enter_context(_answered())
             report.snapshot_version = str(planner.snapshot_version())
-            _compare(compared, wanted, report, repair=repair, on_progress=on_progress)
+            _compare(compared, wanted, report, options=options)
     report.seconds = round(time.monotonic() - began, 3)
     return report
 
@@ -153,10 +171,10 @@ def _compare(
     wanted: ObjectSelection,
     report: AuditReport,
     *,
-    repair: Repair | None,
-    on_progress: OnProgress,
+    options: AuditOptions,
 ) -> None:
     """Compare each of ``sides``, repair what differs, and note all results in ``report``."""
+    on_progress, repair = options.on_progress, options.repair
     found = {side.name: side.compare(wanted, on_progress) for side in sides}
     for one in found.values():
         report.add(one)
@@ -191,14 +209,6 @@ def _counts(catalog: Subscriber, wanted: ObjectSelection) -> tuple[int, int]:
     databases = [db for db in catalog.databases() if wanted.has((db, ""))]
     tables = (wanted.has((db, name)) for db in databases for name in catalog.tables(db))
     return len(databases), sum(tables)
-
-
-def checked_sides(given: Iterable[str]) -> tuple[str, ...]:
-    """Return the ``given`` sides in the order of SIDES; raises ConfigError for an unknown side."""
-    named = set(given)
-    if not named or not named.issubset(SIDES):
-        raise ConfigError("sides", ",".join(sorted(named)), f"some of {', '.join(SIDES)}")
-    return tuple(side for side in SIDES if side in named)
 
 
 @contextmanager

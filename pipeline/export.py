@@ -11,17 +11,17 @@ that readers must know of is another ``v``.
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, MISSING, asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from ..topics.errors import ConfigError, HistoryGone, SourceError, UsageError
+from ..topics.flags import option
 from .conversion.jvm import Files, JvmValues
 from .datasource import snapshot_version
-from .datasource.options import hubs_of
 from .datasource.views import CATALOG, CHANGES
-from .progress import OnProgress, RunProgress, RunReport, ignore
+from .options import RunOptions, called_with
+from .progress import RunProgress, RunReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,35 +70,34 @@ class ExportReport(RunReport):
         return f"{'would write' if self.dry_run else 'wrote'} {counts} below {self.path}"
 
 
-def export(
-    spark: SparkSession,
-    path: str,
-    *,
-    statestores: str | None = None,
-    tables: str = "*",
-    changes_only: bool = False,
-    dry_run: bool = False,
-    on_progress: OnProgress = ignore,
-) -> ExportReport:
+@dataclass(frozen=True, slots=True)
+class ExportOptions(RunOptions):
+    """What is written, and where."""
+
+    path: str = option("A folder of any file system that Spark knows.", default=MISSING)
+    _: KW_ONLY
+    tables: str = option(
+        "Only rows about tables such as 'sales.*'.", default="*", metavar="PATTERN"
+    )
+    changes_only: bool = option(
+        "Leave the catalog itself out, once a run has written it.", default=False
+    )
+
+
+@called_with(ExportOptions)
+def export(spark: SparkSession, options: ExportOptions) -> ExportReport:
     """Write the catalog below ``path``, and its changes since the last run that did.
 
-    Args:
-        spark: A session of Spark 4.0 or newer, whose Python has this package.
-        path: A folder of any file system that Spark knows.
-        statestores: Addresses of hubs; None: TOPICAST_STATESTORES, else this machine's.
-        tables: A pattern of ``db.table``: only rows about these.
-        changes_only: Leave out the catalog itself, once a run has written it.
-        dry_run: Count the rows, write nothing.
-        on_progress: Is called before each view, and after the last view.
+    ``spark``: a session of Spark 4.0 or newer, whose Python has this package.
 
     Raises:
         UsageError: Spark is too old.
         ConfigError: ``path`` cannot be written.
         TopicastError: as ``topicast.pipeline.datasource.snapshot_version``.
     """
-    hubs = hubs_of(statestores, os.environ)
     if tuple(map(int, spark.version.split(".")[:2])) < OLDEST_SPARK:
         raise UsageError(f"Spark {spark.version} has no data sources in Python: use 4.0 or newer")
+    path, dry_run, on_progress = options.path, options.dry_run, options.on_progress
     folder = f"{path.rstrip('/')}/{LAYOUT}"
     files = Files(JvmValues(spark))
     if not dry_run:
@@ -107,21 +106,27 @@ def export(
     report = ExportReport(
         path=path,
         exported_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%fZ"),
-        snapshot_version=snapshot_version(hubs),
+        snapshot_version=snapshot_version(options.hubs, key_file=options.key_file),
         since=last,
         dry_run=dry_run,
     )
 
-    def source(view: str, **options: str) -> DataFrame:
-        found = spark.read.format("topicast").options(view=view, tables=tables, statestores=hubs)
-        return found.options(asOf=report.snapshot_version, notLoaded="pull", **options).load()
+    def source(view: str, **more: str) -> DataFrame:
+        where = {"tables": options.tables, "statestores": options.hubs}
+        if options.key_file is not None:
+            where["keyFile"] = options.key_file
+        found = spark.read.format("topicast").options(view=view, **where, **more)
+        return found.options(asOf=report.snapshot_version, notLoaded="pull").load()
 
-    views = (*(() if changes_only and last else CATALOG), *((CHANGES.name,) if last else ()))
+    views = (
+        *(() if options.changes_only and last else CATALOG),
+        *((CHANGES.name,) if last else ()),
+    )
     for number, view in enumerate(views):
         on_progress(RunProgress(step=f"writing {view}", done=number, left=len(views) - number))
-        options = {"startingVersion": last} if view == CHANGES.name else {}
+        since = {"startingVersion": last} if view == CHANGES.name else {}
         try:
-            rows = source(view, **options)
+            rows = source(view, **since)
             report.rows[view] = (
                 rows.count() if dry_run else _write(rows, f"{folder}/{view}", report)
             )

@@ -4,23 +4,27 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final
-
-from pyspark.sql import SparkSession
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from ..subscriber.client.subscriber import Subscriber
-from ..topics.errors import NotReady, SourceError, UsageError
+from ..topics.errors import NotReady, SourceError
+from ..topics.flags import ABOVE_0, option
 from ..topics.objects.names import table_pattern
 from .catalog import catalog_at
-from .progress import OnProgress, ignore
+from .options import RunOptions, argument, called_with
 from .sweep.known import KnownFiles, known_at
 from .sweep.listing import Lister
-from .sweep.plan import SMALL_MB, SWEEP_EVERY_S, SweepPlan
+from .sweep.plan import SweepPlan
 from .sweep.report import FilesReport
 from .sweep.sweeper import BATCH_MAX, OnChange, Sweeper, ignore_change
 from .sweep.watch import FileWatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SYNC_S: Final = 30.0  # for the metastore to answer: else a run lists everything
 BUDGET: Final = "64MB"  # of the catalog that is held; the rest is pulled
@@ -29,48 +33,63 @@ BATCH_S: Final = 1.0  # of requests that are held back: what a run that is kille
 WATCHED_BATCH_MAX: Final = 100  # partitions between two looks at the times of folders
 
 
-def files(
-    spark: SparkSession,
-    pattern: str = "*",
-    *,
-    full: bool = False,
-    add_partitions: bool = False,
-    small_mb: int = SMALL_MB,
-    max_requests_per_second: float | None = None,
-    watch: bool = False,
-    sweep_every_s: float = SWEEP_EVERY_S,
-    dry_run: bool = False,
-    statestores: str | None = None,
-    key_file: str | None = None,
-    on_progress: OnProgress = ignore,
-    on_change: OnChange = ignore_change,
-    stop: threading.Event | None = None,
-) -> FilesReport:
+@dataclass(frozen=True, slots=True)
+class FilesOptions(RunOptions):
+    """The tables that are swept, and how."""
+
+    pattern: str = option("A database, or a pattern of full names such as 'sales.*'.", default="*")
+    _: KW_ONLY
+    full: bool = option(
+        "List everything, and not only what may have changed since the last run.", default=False
+    )
+    add_partitions: bool = option(
+        "Add folders that look like partitions to the metastore, which lacks them.", default=False
+    )
+    small_mb: int = option(
+        "A file below it is counted as small.",
+        default=32,  # reading such a file costs more than its bytes
+        bounds=(0, inf),
+    )
+    max_requests_per_second: float | None = option(
+        "LIST requests, at most; else as fast as it goes.", default=None, bounds=(ABOVE_0, inf)
+    )
+    watch: bool = option(
+        "Go on until it is stopped: list a partition when the time of its folder changes, and all "
+        "of them again and again.",
+        default=False,
+    )
+    sweep_every_s: float = option(
+        "In a watch the pause between two sweeps of all tables.",
+        default=600,  # within it is found what times of folders do not show
+        bounds=(0, inf),
+    )
+    on_change: OnChange = argument(
+        "Is called with each table or partition that was reported or added.", default=ignore_change
+    )
+    stop: threading.Event | None = argument("Ends a watch.", default=None)
+
+    def __post_init__(self) -> None:
+        """Check values, and the pattern."""
+        RunOptions.__post_init__(self)
+        table_pattern(self.pattern)
+
+    def batch_max(self, most: int, seconds: float) -> int:
+        """Return how many partitions are listed together, so that a batch takes ``seconds``."""
+        rate = self.max_requests_per_second
+        return most if rate is None else min(most, max(1, int(rate * seconds)))
+
+
+@called_with(FilesOptions)
+def files(spark: "SparkSession", options: FilesOptions) -> FilesReport:
     """List the files of the tables that match ``pattern``; return what was found.
 
     A table or partition whose files have changed, although readers were not notified, is reported
     to catalogd as a change of data, once. What no sweep has seen before counts as changed if it is
-    newer than the last change that readers were notified of.
-
-    Args:
-        spark: Its file systems list; its metastore is that of catalogd.
-        pattern: Of full names, as ``sales.*``.
-        full: List everything, and not only what may have changed since the last run.
-        add_partitions: Add folders that look like partitions to the metastore, which lacks them.
-        small_mb: A file below it is counted as small.
-        max_requests_per_second: LIST requests, at most; None: as fast as it goes.
-        watch: Go on until ``stop``: list a partition when the time of its folder changes, and
-            all of them again and again.
-        sweep_every_s: In a watch the pause between two sweeps of all tables.
-        dry_run: List nothing; return how many requests it would take.
-        statestores: Addresses of hubs; else TOPICAST_STATESTORES, else this machine's.
-        key_file: A driver's key file; found as every driver finds it.
-        on_progress: Is called after each batch.
-        on_change: Is called with each table or partition that was reported or added.
-        stop: Ends a watch.
+    newer than the last change that readers were notified of. The file systems of ``spark`` list;
+    its metastore is that of catalogd.
 
     Raises:
-        UsageError: an argument is not allowed.
+        ConfigError: an argument is not allowed.
         LinkError: no hub or no catalogd answers, for a minute.
 
     Cost: one LIST for each folder above partitions, and for each partition that catalogd's log of
@@ -78,53 +97,45 @@ def files(
     yet. The run holds a batch of partitions with their files, the names and times of partitions of
     one table, what is known of 10,000 of them, and the names of what the log has since then.
     """
-    if small_mb < 0:
-        raise UsageError(f"small_mb {small_mb}: 0 or more")
-    if max_requests_per_second is not None and max_requests_per_second <= 0:
-        raise UsageError(f"max_requests_per_second {max_requests_per_second}: above 0")
-    if sweep_every_s < 0:
-        raise UsageError(f"sweep_every_s {sweep_every_s}: 0 or more")
-    report = FilesReport(pattern=pattern, dry_run=dry_run)
+    report = FilesReport(pattern=options.pattern, dry_run=options.dry_run)
     began = time.monotonic()
     with ExitStack() as stack:
-        catalog = stack.enter_context(catalog_at(statestores, budget=BUDGET, key_file=key_file))
-        known = stack.enter_context(known_at(statestores, key_file=key_file))
-        paced = Lister(spark, requests_per_s=max_requests_per_second)
+        catalog = stack.enter_context(catalog_at(options, budget=BUDGET))
+        known = stack.enter_context(known_at(options.hubs, key_file=options.key_file))
+        paced = Lister(spark, requests_per_s=options.max_requests_per_second)
         stack.enter_context(closing(paced))
+        names = partial(tables_of, catalog, options.pattern)
         sweeper = partial(
             Sweeper,
             spark,
             catalog,
             known=known,
             report=report,
-            small_bytes=small_mb << 20,
-            add_partitions=add_partitions,
-            on_change=on_change,
+            small_bytes=options.small_mb << 20,
+            add_partitions=options.add_partitions,
+            on_change=options.on_change,
         )
-        if dry_run or not watch:
-            plan, names = _plan_run(catalog, known, partial(tables_of, catalog, pattern), full=full)
-            report.continued = full and not plan.lists_all
-            rate = max_requests_per_second
-            batch_max = BATCH_MAX if rate is None else min(BATCH_MAX, max(1, int(rate * BATCH_S)))
-            one = sweeper(lister=paced, batch_max=batch_max, on_progress=on_progress)
-            once(one, names, plan, dry_run=dry_run)
+        if options.dry_run or not options.watch:
+            plan, wanted = _plan_run(catalog, known, names, full=options.full)
+            report.continued = options.full and not plan.lists_all
+            batch_max = options.batch_max(BATCH_MAX, BATCH_S)
+            one = sweeper(lister=paced, batch_max=batch_max, on_progress=options.on_progress)
+            once(one, wanted, plan, dry_run=options.dry_run)
         else:
             quick = stack.enter_context(closing(Lister(spark)))
             watched = FileWatch(
                 catalog,
-                table_pattern(pattern),
-                names=partial(tables_of, catalog, pattern),
+                table_pattern(options.pattern),
+                names=names,
                 lister=quick,
                 plan=partial(plan_all, catalog, known),
                 checker=sweeper(lister=quick, batch_max=BATCH_MAX),
                 report=report,
-                sweep_every_s=sweep_every_s,
-                stop=stop or threading.Event(),
-                on_progress=on_progress,
+                sweep_every_s=options.sweep_every_s,
+                stop=options.stop or threading.Event(),
+                on_progress=options.on_progress,
             )
-            rate = max_requests_per_second
-            batch_max = WATCHED_BATCH_MAX if rate is None else max(1, int(rate * STEP_S))
-            batch_max = min(batch_max, WATCHED_BATCH_MAX)
+            batch_max = options.batch_max(WATCHED_BATCH_MAX, STEP_S)
             watched.run(sweeper(lister=paced, batch_max=batch_max, on_progress=watched.show), paced)
     report.seconds = round(time.monotonic() - began, 3)
     return report

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
+from ..topics.flags import check_flags, flag
 from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.liveness import HEARTBEAT_MS
@@ -12,8 +13,6 @@ from ..topics.memory.system_memory import limit_of
 from ..topics.settings import (
     Address,
     advertised_address,
-    check_bounds,
-    flag,
     listen_address,
     port_of,
 )
@@ -70,7 +69,7 @@ class StatestoredConfig:
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
-        check_bounds(self)
+        check_flags(self)
         self._address(self.state_store_port)
         self.limit_bytes()
         if self._advertised.port > PORT_MAX:

@@ -14,6 +14,7 @@ import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from inspect import get_annotations
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,11 +23,16 @@ from topicast.catalog.follow.notes import CatalogCounts
 from topicast.cli.main import SECTIONS
 from topicast.cli.pages.config import PagesConfig
 from topicast.cli.pages.metrics import SECTIONS as METRICS
+from topicast.pipeline.audit import AuditOptions
+from topicast.pipeline.conversion.converter import ConvertOptions
+from topicast.pipeline.export import ExportOptions
+from topicast.pipeline.files import FilesOptions
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.status import HubCounts
 from topicast.subscriber.config import Settings
 from topicast.subscriber.declared import declarations
 from topicast.subscriber.spark.config import SparkSettings
+from topicast.topics.flags import own_first
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TABLE: Final = ROOT / "CONTRIBUTING.md"
@@ -54,6 +60,10 @@ def _fields(of: Any) -> tuple[str, ...]:
     return tuple(one.name for one in fields(of))
 
 
+def _own_fields(of: type) -> tuple[str, ...]:
+    return tuple(one.name for one in own_first(of) if one.name in get_annotations(of))
+
+
 def _arguments(of: type) -> tuple[str, ...]:
     return tuple(one.argument for one in declarations(of).values())
 
@@ -66,6 +76,10 @@ KINDS: Final = (
     ),
     Kind("one more setting of a subscriber", (_arguments(Settings),)),
     Kind("one more setting of an attached driver", (_arguments(SparkSettings),)),
+    Kind(
+        "one more option of a pipeline",
+        tuple(map(_own_fields, (AuditOptions, ConvertOptions, ExportOptions, FilesOptions))),
+    ),
     Kind(
         "one more message",
         (

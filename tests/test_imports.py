@@ -58,9 +58,9 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 # All rooms and modules of a folder, but for its __init__: each may import those before it.
 ONE_WAY = {
     "topics": (
-        *("errors", "backports", "slices", "sizes", "histogram", "newest", "settings", "requests"),
-        *("liveness", "notebook", "objects", "topic", "policy", "wire", "comparison", "turn"),
-        *("keys", "streams", "link", "verdict", "memory"),
+        *("errors", "backports", "slices", "sizes", "histogram", "newest", "settings", "flags"),
+        *("requests", "liveness", "notebook", "objects", "topic", "policy", "wire", "comparison"),
+        *("turn", "keys", "streams", "link", "verdict", "memory"),
     ),
     "topics/memory": ("system_memory", "limited_topic", "memory_limit"),
     "topics/objects": (
@@ -100,8 +100,8 @@ ONE_WAY = {
         *("refresh", "writes", "jar", "driver", "agent"),
     ),
     "pipeline": (
-        *("datasource", "catalog", "progress", "session", "conversion", "comparison", "sweep"),
-        *("export", "convert", "audit", "files"),
+        *("progress", "options", "datasource", "catalog", "session", "conversion", "comparison"),
+        *("sweep", "export", "convert", "audit", "files"),
     ),
     "cli": (
         *("terminal", "options", "client", "records", "lazy", "logs", "notify", "pages"),

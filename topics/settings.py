@@ -1,15 +1,15 @@
-"""Settings as people write them: sizes, durations, addresses; and flags of daemons as fields.
+"""Settings as people write them: sizes, durations, addresses.
 
 Text in, value or ``ConfigError`` out; the caller knows where the text came from.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from .errors import ConfigError
 
@@ -78,36 +78,6 @@ class Address:
         return replace(self, port=port)
 
 
-def flag(
-    meaning: str,
-    *,
-    default: Any,
-    shown: str = "",
-    bounds: tuple[float, float] | None = None,
-    allowed: str = "",
-) -> Any:
-    """Return the field of a dataclass whose fields are the flags of a daemon.
-
-    Args:
-        meaning: What ``--help`` says of it.
-        default: Its value where nobody gives another.
-        shown: The default in ``--help``, where it is decided later, or depends on the machine.
-        bounds: The lowest and the highest value.
-        allowed: What an error says of the bounds; empty: these themselves.
-    """
-    own = {"meaning": meaning, "shown": shown, "bounds": bounds, "allowed": allowed}
-    return field(default=default, metadata=own)
-
-
-def check_bounds(config: Any) -> None:
-    """Raise ConfigError if a flag of ``config`` is not within its bounds."""
-    for one in fields(config):
-        value, bounds = getattr(config, one.name), one.metadata.get("bounds")
-        if bounds is not None and not bounds[0] <= value <= bounds[1]:
-            allowed = one.metadata["allowed"] or f"from {bounds[0]} to {bounds[1]}"
-            raise ConfigError(one.name, value, allowed)
-
-
 def parse_size(text: str, *, setting: str = "size", total_bytes: int | None = None) -> int:
     """Return the bytes that ``text`` means: ``256MB``, ``1g``, ``512 KiB``, ``4096``, ``5%``.
 
@@ -144,6 +114,11 @@ def parse_duration_s(text: str, *, setting: str = "duration") -> float:
     if duration > DURATION_S_MAX:
         raise ConfigError(setting, text, "at most 366 days")
     return float(duration)
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the names in a comma list, in lower case: ``sys, information_schema``."""
+    return tuple(name for item in text.split(",") if (name := item.strip().lower()))
 
 
 def parse_addresses(text: str, *, setting: str = "addresses") -> tuple[Address, ...]:

@@ -14,8 +14,8 @@ from typing import Final
 
 from ...topics.backports import StrEnum
 from ...topics.errors import ConfigError
+from ...topics.flags import flag
 from ...topics.keys.files import read_secret
-from ...topics.settings import flag
 from .sasl import Kerberos, Login, Plain, load_gssapi
 from .truststore import load_truststore
 

@@ -1,23 +1,34 @@
 """Command-line options made from the fields of a config dataclass.
 
-The name of a field is that of the flag, its type decides how the text is read, and its default is
-shown in ``--help``. Each flag is accepted with ``_`` or ``-``, from the environment as
-``TOPICAST_`` and the flag in capitals, and from a settings file. The dataclass checks the values,
-and raises ``ConfigError``.
+The name of a field is that of the flag, its type decides how the text is read, and its default and
+its bounds are shown in ``--help``. Each flag is accepted with ``_`` or ``-``, from the environment
+as ``TOPICAST_`` and the flag in capitals, and from a settings file. The dataclass checks the
+values, and raises ``ConfigError``.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import partial, reduce
+from inspect import cleandoc
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_type_hints
+from types import MappingProxyType, NoneType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 from click.core import ParameterSource
 
 from ... import __version__
 from ...topics.errors import ConfigError
+from ...topics.flags import Flag, declared_flags, own_first
 from ...topics.settings import STATESTORES_DEFAULT
 from ..terminal.output import EXIT_CODES
 from .settings_file import NAME, SettingsFile, flags_in, read_settings, section_of
@@ -155,33 +166,74 @@ command = partial(
 def option(name: str, *short: str, **more: Any) -> Callable[[F], F]:
     """Make one option ``--name``, also read from the environment; ``short``: as ``-n``."""
     more.setdefault("show_default", True)
-    return click.option(
-        *short,
-        f"--{name}",
-        name,
-        envvar=ENVIRONMENT_PREFIX + name.upper(),
-        show_envvar=True,
-        **more,
-    )
+    return click.option(*short, f"--{name}", name, **_environment(name), **more)
+
+
+def _environment(name: str) -> dict[str, Any]:
+    return {"envvar": ENVIRONMENT_PREFIX + name.upper(), "show_envvar": True}
 
 
 def flags_of(
-    config: type, *, defaults: Mapping[str, Any] = MappingProxyType({})
+    config: type,
+    *,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    of_command: bool = False,
 ) -> Callable[[F], F]:
-    """Make one option for each field of the dataclass ``config``, in the order of its fields.
+    """Make the flags of a daemon from the fields of the dataclass ``config``, in their order.
 
-    Each was made by ``flag``. ``defaults``: replace those of the fields.
+    Args:
+        config: Its fields were made by ``flag``.
+        defaults: Replace those of the fields.
+        of_command: Make the arguments and options of a command: those of the class itself, then
+            those of its bases. A positional field whose flag has no name is an argument, which the
+            help of the command explains. What is False by default is a switch, without a value.
     """
-    hints = get_type_hints(config)
+    hints, declared = get_type_hints(config), declared_flags(config)
+    made: list[Callable[[F], F]] = []
+    about: list[str] = []  # of the arguments, which click does not explain
+    for field in own_first(config) if of_command else fields(config):
+        name, own = field.name, declared.get(field.name)
+        if own is None or not own.in_command:
+            continue
+        default = defaults.get(name, field.default)
+        how = {"required": True} if default is MISSING else {"default": default}
+        if field.kw_only or own.name:
+            how |= _kind(hints[name], own, is_switch=of_command)
+            made.append(_option(name, own, **how))
+        else:
+            usual = "" if default is MISSING else f" (default: {default})"
+            about.append(f"{name.upper()}{usual}: {own.meaning}")
+            made.append(click.argument(name, **how))
 
     def decorate(command: F) -> F:
-        for field in reversed(fields(config)):
-            own, default = field.metadata, defaults.get(field.name, field.default)
-            how = _how(hints[field.name], default) | {"show_default": own["shown"] or True}
-            command = option(field.name, help=own["meaning"], **how)(command)
-        return command
+        command.__doc__ = "\n\n".join([cleandoc(command.__doc__ or ""), *about])
+        return options(*made)(command)
 
     return decorate
+
+
+def _option(name: str, own: Flag, **how: Any) -> Callable[[F], F]:
+    return click.option(
+        f"--{own.name or name}",
+        name,
+        help=own.meaning if own.choices else own.described,
+        show_default=own.shown or True,
+        metavar=own.metavar,
+        **(_environment(name) if own.in_environment else {}),
+        **how,
+    )
+
+
+def _kind(hint: Any, own: Flag, *, is_switch: bool) -> dict[str, Any]:
+    """Return the keywords of click's option for the type of a value."""
+    kind = next((one for one in get_args(hint) if one is not NoneType), hint)
+    if own.choices:
+        return {"type": click.Choice(own.choices)}
+    if kind is bool and is_switch:
+        return {"is_flag": True}
+    if kind is bool:  # as gflags has it: --flag, --flag=true, --flag=false
+        return {"type": bool, "is_flag": False, "flag_value": "true"}
+    return {"type": PathName() if kind is Path else kind, "multiple": get_origin(hint) is tuple}
 
 
 def settings_given() -> list[tuple[str, str, str]]:
@@ -296,15 +348,3 @@ READER_OPTIONS: Final = options(
     ),
     TIMEOUT,
 )
-
-
-def _how(hint: Any, default: Any) -> dict[str, Any]:
-    """Return the keywords of click's option for a value of the type ``hint``."""
-    if hint in (bool, bool | None):
-        # As gflags has it: --flag, --flag=true, --flag=false.
-        return {"type": bool, "is_flag": False, "flag_value": "true", "default": default}
-    if hint == str | None:
-        return {"type": str, "default": default}
-    if hint in (Path, Path | None):
-        return {"type": PathName(), "default": default}
-    return {"type": hint, "default": default}

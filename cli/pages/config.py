@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from ...topics.errors import ConfigError
-from ...topics.settings import PORT_MAX, Address, check_bounds, flag, listen_address
+from ...topics.flags import check_flags, flag
+from ...topics.settings import PORT_MAX, Address, listen_address
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -41,7 +42,7 @@ class PagesConfig:
 
     def __post_init__(self) -> None:
         """Check values, and that other hosts cannot read pages without a password or a token."""
-        check_bounds(self)
+        check_flags(self)
         if not (self.address.is_loopback or self.needs_secret):
             allowed = (
                 "other hosts reach this address, so the pages need --webserver_password_file or "

@@ -13,19 +13,24 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
+from ...subscriber import arguments
 from ...subscriber.client.subscriber import Subscriber
 from ...subscriber.engine.watch import Watch
 from ...topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
+from ...topics.flags import option
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.tables import Column, Partition, Table
-from ..progress import OnProgress, RunProgress
+from ..options import RunOptions, argument
+from ..progress import RunProgress
 from .columns import Conflict, drift
 from .lease import TableLease
 from .plan import (
     FOLDER,
+    FORMATS,
     NOTES,
     REJECTED,
     SOURCE,
@@ -57,18 +62,59 @@ STOP_S: Final = 1.0  # within which a stream that waits ends
 CLOCK: Final = "clock"  # an empty file next to the notes, whose time is that of the storage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertOptions:
-    """What is to be converted, and how: as the arguments of ``convert``."""
+@dataclass(frozen=True, slots=True)
+class ConvertOptions(RunOptions):
+    """What is converted, and how."""
 
-    source: TableId
-    target: TableId
-    where: str | None
-    location: str | None
-    file_format: str
-    batch: int
-    keep_s: float
-    dry_run: bool
+    source: str = option(
+        "The table to convert: with partitions, of any format that Spark reads.",
+        default=MISSING,
+        name="from",
+        metavar="TABLE",
+    )
+    target: str = option(
+        "Its converted copy; created if it does not exist.",
+        default=MISSING,
+        name="to",
+        metavar="TABLE",
+    )
+    _: KW_ONLY
+    once: bool = option("Convert what differs and end; else go on with what changes.", default=True)
+    where: str | None = option("Only partitions for which this holds.", default=None, metavar="SQL")
+    location: str | None = option(
+        "Where a copy is created; else where its database says.", default=None
+    )
+    file_format: str = option(
+        "The format of a copy that is created.", default=FORMATS[0], choices=FORMATS, name="format"
+    )
+    target_file_mb: int = option("Size of the copy's files, about.", default=128, bounds=(1, inf))
+    batch: int = option(
+        "Partitions that one Spark job writes at most.",
+        default=500,  # what a failure repeats
+        bounds=(1, inf),
+    )
+    keep_s: float = option(
+        "How long files that were replaced stay, for queries that were planned before.",
+        default=3600.0,
+        bounds=(0, inf),
+    )
+    stop: threading.Event | None = argument("Ends a run between two batches.", default=None)
+
+    def __post_init__(self) -> None:
+        """Check values, and that there are two tables."""
+        RunOptions.__post_init__(self)
+        if self.source_id == self.target_id:
+            raise UsageError(f"{table_name(*self.source_id)} cannot be its own copy")
+
+    @property
+    def source_id(self) -> TableId:
+        """The table to convert."""
+        return arguments.table(self.source)
+
+    @property
+    def target_id(self) -> TableId:
+        """Its copy."""
+        return arguments.table(self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +141,15 @@ class Conversion:
         lease: TableLease,
         *,
         options: ConvertOptions,
-        on_progress: OnProgress,
-        stop: threading.Event,
     ) -> None:
         """``lease``: of the copy; it is held, but for a dry run."""
         self._warehouse = warehouse
         self._catalog = catalog
         self._lease = lease
         self._options = options
-        self._on_progress = on_progress
-        self._stop = stop
-        self._source, self._target = table_name(*options.source), table_name(*options.target)
+        self._on_progress = options.on_progress
+        self._stop = options.stop or threading.Event()
+        self._source, self._target = table_name(*options.source_id), table_name(*options.target_id)
         self._report = ConvertReport(
             source=self._source, target=self._target, dry_run=options.dry_run
         )
@@ -197,19 +241,19 @@ class Conversion:
         table = self._catalog.table(self._source)
         if not table.partition_columns:
             raise UsageError(f"{self._source} has no partitions, and convert goes by partition")
-        columns = self._warehouse.columns(self._options.source)
+        columns = self._warehouse.columns(self._options.source_id)
         count = len(columns) - len(table.partition_columns)
         data, keys = columns[:count], columns[count:]
-        if not self._warehouse.exists(self._options.target):
+        if not self._warehouse.exists(self._options.target_id):
             if self._options.dry_run:
                 return Pair(table, data, keys, data, {}, None, self._options.file_format)
             self._create(data, keys)
         copy = self._fitting_copy(table)
-        base = self._warehouse.location_of(self._options.target)
-        file_format = self._warehouse.format_of(self._options.target)
+        base = self._warehouse.location_of(self._options.target_id)
+        file_format = self._warehouse.format_of(self._options.target_id)
         found = self._catalog.partitions(self._target, self._options.where)
         copies = {one.name: one for one in found}
-        have = self._warehouse.columns(self._options.target)[: -len(copy.partition_columns)]
+        have = self._warehouse.columns(self._options.target_id)[: -len(copy.partition_columns)]
         try:
             have = self._reshaped(copy, data, have)
         except Conflict as conflict:
@@ -219,8 +263,8 @@ class Conversion:
     def _create(self, data: Sequence[Column], keys: Sequence[Column]) -> None:
         self._lease.check()
         self._warehouse.create(
-            self._options.target,
-            source=self._options.source,
+            self._options.target_id,
+            source=self._options.source_id,
             columns=data,
             keys=keys,
             file_format=self._options.file_format,
@@ -257,7 +301,7 @@ class Conversion:
             raise Conflict(f"{text}; convert did not make it: change it, or allow that by {owned}")
         if wanted.changes and not self._options.dry_run:
             self._lease.check()
-            self._warehouse.reshape(self._options.target, wanted.columns)
+            self._warehouse.reshape(self._options.target_id, wanted.columns)
             self._tell("reshaped")
         self._report.columns_added += wanted.added
         self._report.columns_widened += wanted.widened
@@ -319,7 +363,7 @@ class Conversion:
         self._tell("noted")
         try:
             written = self._warehouse.write(
-                self._options.source,
+                self._options.source_id,
                 jobs,
                 folder,
                 keys=pair.keys,
@@ -353,7 +397,7 @@ class Conversion:
 
     def _still_same(self, jobs: Sequence[PartitionJob], pair: Pair) -> list[PartitionJob]:
         """Return those whose files, and columns, are as before they were read."""
-        if self._warehouse.columns(self._options.source) != (*pair.data, *pair.keys):
+        if self._warehouse.columns(self._options.source_id) != (*pair.data, *pair.keys):
             return []
         listed = self._warehouse.files.list([job.location for job in jobs])
         both = zip(jobs, listed, strict=True)
@@ -366,7 +410,7 @@ class Conversion:
         self._warehouse.files.make_empty_folders(folder, places)
         now = self._now(pair.base)
         changes = [change_of(job, folder, now=now) for job in jobs]
-        perform = self._warehouse.prepared(self._options.target, changes, keys=pair.keys)
+        perform = self._warehouse.prepared(self._options.target_id, changes, keys=pair.keys)
         self._tell("ready")
         self._lease.check()
         perform()

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, Final
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, Final
 
 from ...topics.errors import SourceError, TopicastError
 from .plan import PartitionFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CATALYST: Final = "org.apache.spark.sql.catalyst"
 CATALOG: Final = f"{CATALYST}.catalog"
@@ -51,7 +52,7 @@ def cause_of(error: Exception) -> str:
 class JvmValues:
     """Values of Scala and Java, made of Python's."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: "SparkSession") -> None:
         self.session: Any = spark._jsparkSession
         self._root: Any = spark.sparkContext._jvm
         self._named: dict[str, Any] = {}

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple, TypeVar
 from ...topics.errors import UsageError
 from ...topics.objects.tables import Partition
 
-BATCH: Final = 500  # partitions that one Spark job writes: what a failure repeats
-TARGET_FILE_MB: Final = 128
 FORMATS: Final = ("parquet", "orc")  # of a copy
 VERSION: Final = "topicast.convert.version"  # parameters of the copy's partitions
 AT: Final = "topicast.convert.at"  # seconds since 1970: when the metastore was changed
@@ -25,7 +23,6 @@ PART: Final = "part"  # the column by which one job writes many partitions
 FOLDER: Final = "convert-"  # the beginning of a run's folders
 NOTES: Final = "_topicast/convert"  # below the copy's location; hidden from readers of paths
 REJECTED: Final = "_rejected"  # below a run's folder; hidden from readers of paths
-KEEP_S: Final = 3600.0  # so long queries that were planned before may read what was replaced
 
 T = TypeVar("T")
 

@@ -1,31 +1,29 @@
-"""Options: the options of the data source, checked before anything is connected."""
+"""Options: the options of the data source, each declared once, and read before it connects."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Final
 
+from ...subscriber.declared import (
+    declarations,
+    declared,
+    either,
+    environment,
+    one_of,
+    read_flag,
+    read_text,
+    values_of,
+)
 from ...topics.errors import ConfigError
 from ...topics.objects.names import TableId, table_name, table_pattern
 from ...topics.settings import STATESTORES_DEFAULT, Address, parse_addresses
 from .conditions import Conditions
 from .snapshot_versions import SnapshotVersion, parse_snapshot_version
-from .views import CATALOG, CHANGES
+from .views import CATALOG, CHANGES, TABLES, VIEWS
 
-NAMES: Final = (
-    "view",
-    "statestores",
-    "tables",
-    "asOf",
-    "startingVersion",
-    "failOnDataLoss",
-    "latestState",
-    "maxEntriesPerTrigger",
-    "notLoaded",
-    "unreadable",
-    "keyFile",
-)
 OF_CHANGES: Final = ("startingVersion", "failOnDataLoss", "latestState", "maxEntriesPerTrigger")
 EVERY: Final = "*"
 EARLIEST: Final = "earliest"
@@ -34,6 +32,33 @@ COUNT_MAX: Final = (1 << 31) - 1
 FAIL: Final = "fail"
 SKIP: Final = "skip"
 PULL: Final = "pull"
+
+
+def _read_hubs(value: object, setting: str) -> tuple[Address, ...]:
+    return parse_addresses(read_text(value, setting), setting=setting)
+
+
+def _read_pattern(value: object, setting: str) -> str:
+    return table_pattern(read_text(value, setting))
+
+
+def _read_version(value: object, setting: str) -> SnapshotVersion:
+    return parse_snapshot_version(read_text(value, setting), setting=setting)
+
+
+def _read_start(value: object, setting: str) -> SnapshotVersion | str:
+    return str(value) if value in ("", EARLIEST, LATEST) else _read_version(value, setting)
+
+
+def _read_count(value: object, setting: str) -> int:
+    text = read_text(value, setting)
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(COUNT_MAX))
+    if not (is_number and 0 < int(text) <= COUNT_MAX):
+        raise ConfigError(setting, text, f"a number from 1 to {COUNT_MAX}")
+    return int(text)
+
+
+_option: Final = partial(declared, in_environment=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +74,17 @@ class SourceOptions:
     ``skip_unreadable``: tables that catalogd cannot read have no rows; else the read fails.
     """
 
-    view: str
-    statestores: tuple[Address, ...]
-    tables: str = EVERY
-    as_of: SnapshotVersion | None = None
-    starting: SnapshotVersion | str = ""
-    fail_on_data_loss: bool = True
-    latest_state: bool = False
-    entries_max: int | None = None
-    pull_missing: bool = True
-    skip_unreadable: bool = False
-    key_file: str | None = None
+    view: str = _option(TABLES.name, one_of(*VIEWS))
+    statestores: tuple[Address, ...] = declared(STATESTORES_DEFAULT, _read_hubs, needs_text=False)
+    tables: str = _option(EVERY, _read_pattern)
+    as_of: SnapshotVersion | None = _option(None, _read_version, argument="asOf")
+    starting: SnapshotVersion | str = _option("", _read_start, argument="startingVersion")
+    fail_on_data_loss: bool = _option("true", read_flag, argument="failOnDataLoss")
+    entries_max: int | None = _option(None, _read_count, argument="maxEntriesPerTrigger")
+    latest_state: bool = _option("false", read_flag, argument="latestState")
+    pull_missing: bool = _option(PULL, either(PULL, FAIL), argument="notLoaded")
+    skip_unreadable: bool = _option(FAIL, either(SKIP, FAIL), argument="unreadable")
+    key_file: str | None = _option(None, argument="keyFile")
     conditions: Conditions = field(default_factory=Conditions)
 
     @property
@@ -73,81 +98,46 @@ class SourceOptions:
 
 
 def read_options(
-    given: Mapping[str, str], views: tuple[str, ...], environ: Mapping[str, str] = os.environ
+    given: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> SourceOptions:
-    """Return the options of ``spark.read``; their names are in lower case, as Spark hands them on.
+    """Return the options of ``spark.read``; Spark hands on their names in lower case.
 
     Raises:
         ConfigError: there is no such option, or not with such a value; says which.
     """
-    known = {name.lower(): name for name in NAMES}
-    options = {name.lower(): value for name, value in given.items()}
-    for name in options.keys() - known.keys():
-        raise ConfigError("option", name, f"one of {', '.join(NAMES)}")
-    view = options.get("view", "tables")
-    if view not in views:
-        raise ConfigError("view", view, f"one of {', '.join(views)}")
-    unreadable = options.get("unreadable", FAIL)
-    if unreadable not in (FAIL, SKIP):
-        raise ConfigError("unreadable", unreadable, f"{FAIL} or {SKIP}")
-    not_loaded = options.get("notloaded", FAIL if "asof" in options else PULL)
-    if not_loaded not in (FAIL, PULL):
-        raise ConfigError("notLoaded", not_loaded, f"{FAIL} or {PULL}")
-    hubs = hubs_of(options.get("statestores"), environ)
-    as_of = options.get("asof")
-    starting = options.get("startingversion", "")
-    latest_state = _flag(options, "latestState", usual=False)
-    fail_on_data_loss = _flag(options, "failOnDataLoss", usual=not latest_state)
-    if latest_state and (starting or fail_on_data_loss):
-        name = "startingVersion" if starting else "failOnDataLoss"
-        allowed = "not to be given with latestState, which begins with what there is"
-        raise ConfigError(name, starting or "true", allowed)
-    entries_max = _count(options, "maxEntriesPerTrigger")
-    _check_view(view, options)
-    return SourceOptions(
-        view=view,
-        statestores=parse_addresses(hubs, setting="statestores"),
-        tables=table_pattern(options.get("tables", EVERY)),
-        as_of=None if as_of is None else parse_snapshot_version(as_of),
-        starting=starting
-        if starting in ("", EARLIEST, LATEST)
-        else parse_snapshot_version(starting, setting="startingVersion"),
-        fail_on_data_loss=fail_on_data_loss,
-        latest_state=latest_state,
-        entries_max=entries_max,
-        pull_missing=not_loaded == PULL,
-        skip_unreadable=unreadable == SKIP,
-        key_file=options.get("keyfile"),
+    names = {own.argument.lower(): own.argument for own in declarations(SourceOptions).values()}
+    texts = {name.lower(): value for name, value in given.items()}
+    for name in texts.keys() - names.keys():
+        raise ConfigError("option", name, f"one of {', '.join(names.values())}")
+    usual: dict[str, str] = {}  # where other options imply another default
+    if "asof" in texts:
+        usual["notloaded"] = FAIL
+    if read_flag(texts.get("lateststate", "false"), "latestState"):
+        usual["failondataloss"] = "false"
+    found = SourceOptions(
+        **values_of(
+            SourceOptions,
+            {},
+            lambda own: (own.argument, texts.get(own.argument.lower())),
+            environment(environ),
+            lambda own: (own.argument, usual.get(own.argument.lower())),
+        )
     )
+    _check_together(found, {names[name]: text for name, text in texts.items()})
+    return found
 
 
-def _check_view(view: str, options: Mapping[str, str]) -> None:
-    """Raise ConfigError for an option that would change nothing of what ``view`` shows."""
+def _check_together(options: SourceOptions, given: Mapping[str, str]) -> None:
+    """Raise ConfigError for an option that contradicts another, or that would change nothing."""
+    if options.latest_state and (options.starting or options.fail_on_data_loss):
+        name = "startingVersion" if options.starting else "failOnDataLoss"
+        allowed = "not to be given with latestState, which begins with what there is"
+        raise ConfigError(name, given[name], allowed)
+    view = options.view
     for name in OF_CHANGES:
-        if name.lower() in options and view != CHANGES.name:
-            raise ConfigError(name, options[name.lower()], f"for view={CHANGES.name}, not {view}")
+        if name in given and view != CHANGES.name:
+            raise ConfigError(name, given[name], f"for view={CHANGES.name}, not {view}")
     dated = (*CATALOG, CHANGES.name)
-    if "asof" in options and view not in dated:
+    if "asOf" in given and view not in dated:
         allowed = f"for the views {', '.join(dated)}: {view} is as of now"
-        raise ConfigError("asOf", options["asof"][:40], allowed)
-
-
-def _flag(options: Mapping[str, str], name: str, *, usual: bool) -> bool:
-    text = options.get(name.lower(), str(usual)).lower()
-    if text not in ("true", "false"):
-        raise ConfigError(name, text, "true or false")
-    return text == "true"
-
-
-def _count(options: Mapping[str, str], name: str) -> int | None:
-    text = options.get(name.lower())
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= COUNT_MAX):
-        raise ConfigError(name, text, f"a number from 1 to {COUNT_MAX}")
-    return int(text)
-
-
-def hubs_of(given: str | None, environ: Mapping[str, str]) -> str:
-    """Return the addresses of hubs: ``given``, else the environment's, else this machine's."""
-    return given or environ.get("TOPICAST_STATESTORES") or STATESTORES_DEFAULT
+        raise ConfigError("asOf", given["asOf"][:40], allowed)

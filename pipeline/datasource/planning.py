@@ -45,7 +45,8 @@ from ...topics.wire.messages.questions import (
     ReadSubscribers,
     ReadVersions,
 )
-from .options import EARLIEST, LATEST, SourceOptions, hubs_of
+from ..options import hubs_of
+from .options import EARLIEST, LATEST, SourceOptions
 from .renewal import ApplicationProcess, grant, this_application
 from .scanning import (
     ANSWER_S,

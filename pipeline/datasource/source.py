@@ -204,7 +204,7 @@ class TopicastSource(DataSource):
         return TopicastStreamReader(options, schema)
 
     def _read_options(self) -> SourceOptions:
-        return read_options(self.options, tuple(VIEWS))
+        return read_options(self.options)
 
 
 def register(spark: SparkSession) -> None:

@@ -28,7 +28,6 @@ from ...topics.wire.messages.questions import (
     ReadVersions,
 )
 from ...topics.wire.messages.reports import FileFacts, Sweep, Swept
-from ..datasource.options import hubs_of
 from ..datasource.scanning import (
     ANSWER_S,
     LogRange,
@@ -349,14 +348,14 @@ class KnownInOrder:
 
 
 @contextmanager
-def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterator[KnownFiles]:
+def known_at(statestores: str, *, key_file: str | None = None) -> Iterator[KnownFiles]:
     """Connect to the catalogd behind the first hub that answers.
 
     Raises:
         LinkError: no hub answers, or the hub that answers has no catalogd.
         ConfigError: there is no key file.
     """
-    hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")
+    hubs = parse_addresses(statestores, setting="statestores")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
     with closing(CatalogdClient(hubs, credential)) as catalogd:
         catalogd.connect()  # what is wrong is known at once

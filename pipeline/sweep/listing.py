@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 THREADS: Final = 8  # an object store answers each LIST in 50 ms or so
 BATCH_MAX: Final = 50  # folders in one call of the JVM
@@ -65,7 +66,7 @@ class ListedFolder:
 class Lister:
     """Lists folders with some threads, and no faster than allowed; ``close`` ends the threads."""
 
-    def __init__(self, spark: SparkSession, *, requests_per_s: float | None = None) -> None:
+    def __init__(self, spark: "SparkSession", *, requests_per_s: float | None = None) -> None:
         """``requests_per_s``: at most, of all threads together; None: as fast as it goes."""
         jvm, context = spark._jvm, spark.sparkContext._jsc
         assert jvm is not None

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from ...topics.wire.messages.reports import FileFacts
 
-SMALL_MB: Final = 32  # a file below it is small: reading it costs more than its bytes
-SWEEP_EVERY_S: Final = 600  # what times of folders do not show is found within it
 AGAIN_MS: Final = 1
 """In place of a folder's time: it could not be read, so the next run lists it whatever changed."""
 

@@ -13,9 +13,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, TypeAlias
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...subscriber.client.subscriber import Subscriber
 from ...topics.errors import NoSuchObject, SourceError, StaleMetadata
@@ -33,6 +31,9 @@ from .plan import AGAIN_MS, NAMED_ONLY, Point, SweepPlan
 from .report import FilesReport
 from .times import GRAIN_S
 from .unknown_folders import as_written, folders_above, unknown_folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BATCH_MAX: Final = 500  # partitions that are listed and compared together
 RANGE_MAX: Final = 10_000  # partitions that a batch is chosen from: facts of them take 5 MB
@@ -116,7 +117,7 @@ class Sweeper:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: "SparkSession",
         catalog: Subscriber,
         *,
         known: KnownFiles,

@@ -46,7 +46,7 @@ from topicast.pipeline.audit import audit
 
 def audited(side):
     metastore = partial(connection, MetastoreFlags(hive_metastore_uris={uri!r}))
-    found = audit(spark, "{db}", metastore=metastore, sides=[side], statestores={hub!r})
+    found = audit(spark, "{db}", metastore=metastore, sides=side, statestores={hub!r})
     return found.as_dict()
 """
 

@@ -45,8 +45,7 @@ def compared(statestores: str, pattern: str = f"{DB}.*", **how: Any) -> AuditRep
     for hub in statestores.split(","):
         with Subscriber(hub, timeout_s=60, key_file=how.get("key_file")):
             pass
-    sides = ("hub", "subscriber")
-    return audit(NO_SPARK, pattern, sides=sides, statestores=statestores, **how)
+    return audit(NO_SPARK, pattern, sides="hub,subscriber", statestores=statestores, **how)
 
 
 def said(report: AuditReport, by: str) -> list[tuple[str, str]]:

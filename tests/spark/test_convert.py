@@ -318,7 +318,7 @@ def test_stream_converts_what_another_application_adds_until_it_is_stopped(
         ("nowhere", "copy", {}, "NoSuchObject"),
         ("whole", "copy", {}, "has no partitions"),
         ("whole", "copy", {"file_format": "csv"}, "parquet or orc"),
-        ("whole", "copy", {"batch": 0}, "at least 1"),
+        ("whole", "copy", {"batch": 0}, "batch=0 is not valid: 1 or more"),
         ("days", "other", {}, "is the converted copy of"),
     ],
 )

@@ -18,7 +18,6 @@ from topicast.pipeline.datasource.options import SourceOptions, read_options
 from topicast.pipeline.datasource.planning import Work, planning
 from topicast.pipeline.datasource.reading import TaskReader
 from topicast.pipeline.datasource.renewal import application_of
-from topicast.pipeline.datasource.views import VIEWS
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.keys import user_keys
@@ -86,7 +85,7 @@ class Stand:
     one: Application
 
     def options(self, view: str) -> SourceOptions:
-        return read_options({"view": view, "statestores": self.daemons.hub_address}, tuple(VIEWS))
+        return read_options({"view": view, "statestores": self.daemons.hub_address})
 
     def read_here(self, view: str) -> list[list[object]]:
         """Return the rows of a view, planned and read in this process, without Spark."""

@@ -1,20 +1,21 @@
 """The command ``topicast pipeline audit``."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from ....pipeline.comparison.verdict import METASTORE, SIDES
+from ....pipeline.audit import AuditOptions
+from ....pipeline.audit import audit as compare
+from ....pipeline.comparison.report import AuditReport
+from ....pipeline.comparison.verdict import METASTORE
 from ....topics.errors import NoSuchObject
-from ....topics.settings import BLACKLISTED_DBS_DEFAULT, parse_addresses
+from ....topics.flags import flag, option
+from ....topics.settings import parse_addresses
 from ....topics.wire.messages.questions import ReadStatus
 from ...client.operator import Operator, facts_of, ordered
-from ...options.flags import Documents, PathName, command, option, prints
-from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+from .frame import Frame, pipeline_command, run_pipeline
 
 if TYPE_CHECKING:
     from ....catalog.metastore.hive_site import MetastoreFlags
@@ -22,90 +23,50 @@ if TYPE_CHECKING:
 ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
 
 
-def _documents() -> Documents:
-    from ....pipeline.comparison.report import AuditReport
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFrame(Frame):
+    """How the metastore is reached, and whether differences are repaired."""
 
-    return {"": AuditReport}
+    hive_metastore_uris: str | None = flag(
+        "The metastore, as catalogd has it.",
+        default=None,
+        shown="that of --hive_site, else of Spark's configuration, else catalogd's",
+        metavar="URIS",
+    )
+    hive_site: Path | None = flag(
+        "Hive's settings of the metastore's clients, hive-site.xml; executors read it, too.",
+        default=None,
+    )
+    repair: bool = option("Have catalogd read again what differs, or send it again.", default=False)
 
 
-@command(short_help="Compare metastore, hubs and a subscriber with catalogd's store.")
-@click.argument("pattern", default="*")
-@option(
-    "hive_metastore_uris",
-    metavar="URIS",
-    help="The metastore, as catalogd has it.",
-    show_default="that of --hive_site, else of Spark's configuration, else catalogd's",
+@pipeline_command(
+    AuditOptions,
+    lambda: {"": AuditReport},
+    frame=AuditFrame,
+    short_help="Compare metastore, hubs and a subscriber with catalogd's store.",
 )
-@option(
-    "hive_site",
-    type=PathName(),
-    help="Hive's settings of the metastore's clients, hive-site.xml; executors read it, too.",
-)
-@option(
-    "blacklisted_dbs",
-    default=BLACKLISTED_DBS_DEFAULT,
-    help="Databases that catalogd leaves out, separated by commas.",
-)
-@option(
-    "sides",
-    default=",".join(SIDES),
-    help="What is compared with catalogd's store, separated by commas.",
-)
-@option("budget", default="256MB", help="Memory of the subscriber; one topic has to fit.")
-@click.option(
-    "--repair", is_flag=True, help="Have catalogd read again what differs, or send it again."
-)
-@PIPELINE_OPTIONS
-@prints(_documents)
-def audit(
-    pattern: str,
-    *,
-    hive_metastore_uris: str | None,
-    hive_site: Path | None,
-    blacklisted_dbs: str,
-    sides: str,
-    budget: str,
-    repair: bool,
-    **given: Any,
-) -> int:
+def audit(options: AuditOptions, frame: AuditFrame) -> int:
     """Compare the metastore, every hub and a subscriber with what catalogd's store holds.
 
-    PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). What
-    the metastore or a subscriber has otherwise is compared again after catalogd has caught up; what
-    differs still is shown, and the exit code is 1. --repair needs an operator's key.
+    What the metastore or a subscriber has otherwise is compared again after catalogd has caught up;
+    what differs still is shown, and the exit code is 1. --repair needs an operator's key.
     """
     from ....catalog.metastore.hive_site import MetastoreFlags, metastore_client
     from ....catalog.metastore.hms import connection
-    from ....pipeline.audit import audit as compare
-    from ....pipeline.audit import checked_sides
 
-    frame = Frame(**given)
-    names = checked_sides(side.strip().lower() for side in sides.split(","))
-    flags = MetastoreFlags(hive_metastore_uris=hive_metastore_uris, hive_site=hive_site)
-    if METASTORE in names:
+    flags = MetastoreFlags(hive_metastore_uris=frame.hive_metastore_uris, hive_site=frame.hive_site)
+    if METASTORE in options.compared:
         metastore_client(flags)  # wrong settings end the command before Spark starts
-    mend = partial(mended, statestores=frame.statestores)
-    return run_pipeline(
-        "audit",
-        lambda spark, on_progress: compare(
-            spark,
-            pattern,
-            metastore=(
-                partial(connection, named(flags, spark, frame.statestores))
-                if METASTORE in names
-                else None
-            ),
-            sides=names,
-            repair=mend if repair and not frame.dry_run else None,
-            left_out=[db.strip().lower() for db in blacklisted_dbs.split(",")],
-            dry_run=frame.dry_run,
-            statestores=frame.statestores,
-            budget=budget,
-            on_progress=on_progress,
-        ),
-        frame,
-        metastore=False,
-    )
+    if frame.repair and not options.dry_run:
+        options = replace(options, repair=partial(mended, statestores=options.hubs))
+
+    def run(spark: Any, **given: Any) -> AuditReport:
+        if METASTORE in options.compared:
+            given["metastore"] = partial(connection, named(flags, spark, options.hubs))
+        return compare(spark, **given)
+
+    return run_pipeline("audit", run, options, frame=frame, metastore=False)
 
 
 def named(flags: "MetastoreFlags", spark: Any, statestores: str) -> "MetastoreFlags":

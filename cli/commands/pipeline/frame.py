@@ -8,17 +8,20 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from ....topics.backports import Self
 from ....topics.errors import ConfigError, TopicastError
+from ....topics.flags import declared_flags, option
 from ....topics.keys.folder import DRIVER, find_credential
-from ....topics.settings import parse_addresses
+from ....topics.settings import STATESTORES_DEFAULT, parse_addresses
 from ...client.operator import Operator
-from ...options.flags import options, statestores_option
+from ...options.flags import Documents, command, flags_of, prints
 from ...terminal.exit_codes import DONE, FAILED, INTERRUPTED
 from ...terminal.extras import require
 from ...terminal.output import Output, complain
@@ -27,49 +30,74 @@ from ...terminal.signals import Handler, handled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ....pipeline.progress import OnProgress, RunProgress, RunReport
+    from ....pipeline.options import RunOptions
+    from ....pipeline.progress import RunProgress, RunReport
 
 LINE_S: Final = 10.0  # between two lines of progress where there is no terminal
 REWRITE_S: Final = 0.2  # between two of a terminal
 PROBLEMS_SHOWN_MAX: Final = 20  # the report has them all
 
-PIPELINE_OPTIONS: Final = options(
-    statestores_option(),
-    click.option("--master", help="Where Spark runs, as spark-submit has it; else its own."),
-    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A property of Spark."),
-    click.option("--packages", metavar="LIST", help="Packages that Spark fetches."),
-    click.option("--dry_run", is_flag=True, help="Change nothing; show what would be done."),
-    click.option("--report", metavar="FILE", help="Write a report to it, in JSON."),
-)
-"""The options that every pipeline has, beside -o; the command hands them to ``Frame``."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The values of ``PIPELINE_OPTIONS``."""
+    """How a command runs its pipeline, and where the results go."""
 
-    statestores: str
-    master: str | None
-    conf: tuple[str, ...]
-    packages: str | None
-    dry_run: bool
-    report: str | None
-    output: str
+    master: str | None = option(
+        "Where Spark runs, as spark-submit has it; else its own.", default=None
+    )
+    conf: tuple[str, ...] = option("A property of Spark.", default=(), metavar="KEY=VALUE")
+    packages: str | None = option("Packages that Spark fetches.", default=None, metavar="LIST")
+    report: str | None = option("Write a report to it, in JSON.", default=None, metavar="FILE")
+    output: str = "table"
 
 
-Work = Callable[["SparkSession", "OnProgress"], "RunReport"]
 Sessions = Callable[..., AbstractContextManager["SparkSession"]]
+
+
+def pipeline_command(
+    options: type["RunOptions"],
+    documents: Callable[[], Documents],
+    *,
+    frame: type[Frame] = Frame,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    **how: Any,
+) -> Callable[[Callable[[Any, Any], int]], click.Command]:
+    """Make a command of a function of ``options`` and of a ``frame``.
+
+    A value that is not allowed ends it before Spark starts. ``documents``: as ``prints`` has them.
+    ``defaults``: replace those of the fields. ``how``: other keywords of a command.
+    """
+    names = [name for name, own in declared_flags(options).items() if own.in_command]
+    make: Callable[[Callable[..., int]], click.Command] = command(**how)
+    usual = {"statestores": STATESTORES_DEFAULT, **defaults}
+
+    def decorate(run: Callable[[Any, Any], int]) -> click.Command:
+        @make
+        @flags_of(options, defaults=usual, of_command=True)
+        @flags_of(frame, of_command=True)
+        @prints(documents)
+        @wraps(run)
+        def made(**given: Any) -> int:
+            own = {name: given.pop(name) for name in names}
+            return run(options(**own), frame(**given))
+
+        return made
+
+    return decorate
 
 
 def run_pipeline(
     name: str,
-    work: Work,
-    frame: Frame,
+    work: Callable[..., "RunReport"],
+    options: "RunOptions",
     *,
+    frame: Frame,
     metastore: bool = True,
     sessions: Sessions | None = None,
 ) -> int:
-    """Run ``work`` with a session of Spark, show how it gets on; return the exit code.
+    """Run ``work`` with a session of Spark and ``options``; show how it gets on.
+
+    Returns the exit code.
 
     ``metastore``: Spark needs a metastore. ``sessions`` starts Spark; None: ``open_session``.
 
@@ -83,11 +111,11 @@ def run_pipeline(
     conf = _properties(frame.conf)
     report = None if frame.report is None else _writable(Path(frame.report))
     if sessions is None:
-        _reach(frame.statestores)
+        _reach(options.hubs)
     line = ProgressLine(sys.stderr)
     started = (sessions or open_session)(
         f"topicast pipeline {name}",
-        statestores=frame.statestores,
+        statestores=options.hubs,
         master=frame.master,
         conf=conf,
         packages=frame.packages,
@@ -95,7 +123,7 @@ def run_pipeline(
     )
     try:
         with handled(_ended_by_sigterm()), started as spark, line:
-            done = work(spark, line.show)
+            done = work(spark, **options.arguments(on_progress=line.show))
     except KeyboardInterrupt:
         complain(f"interrupted{line.reached}: what is done stays; run it again for the rest")
         _keep(report, line.unfinished("interrupted"))

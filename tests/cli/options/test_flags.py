@@ -1,13 +1,19 @@
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from topicast.cli.options.flags import Words, flags_of, settings, statestores_option, version_option
+from topicast.cli.options.flags import (
+    Words,
+    flags_of,
+    settings,
+    statestores_option,
+    version_option,
+)
 from topicast.topics.errors import ConfigError
-from topicast.topics.settings import check_bounds, flag
+from topicast.topics.flags import check_flags, flag, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +25,7 @@ class Config:
     hubs: str = flag("Where it is sent.", default="tcp://127.0.0.1:24000")
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        check_flags(self)
         if self.interval_s < 0:
             raise ConfigError("interval_s", self.interval_s, "0 or more")
 
@@ -35,6 +41,32 @@ def read(*arguments: str) -> Config:
     config = command.main(list(arguments), standalone_mode=False)
     assert isinstance(config, Config)
     return config
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    where: str = option("A folder.", default=MISSING)
+    what: str = option("A pattern.", default="*")
+    source: str = option("From where.", default="a", name="from")
+    _: KW_ONLY
+    whole: bool = option("All of it.", default=False)
+    rate: float | None = flag("How fast.", default=None, metavar="HERTZ")
+    kind: str = option("Which.", default="x", choices=("x", "y"))
+    conf: tuple[str, ...] = option("A property.", default=())
+    on_end: object = flag("Is called.", default=None, in_command=False)
+
+
+@click.command(context_settings=settings())
+@flags_of(Job, defaults={"rate": 2.0}, of_command=True)
+def do(**given: Any) -> Job:
+    """Do it."""
+    return Job(**given)
+
+
+def done(*arguments: str) -> Job:
+    job = do.main(list(arguments), standalone_mode=False)
+    assert isinstance(job, Job)
+    return job
 
 
 @pytest.mark.parametrize("written", ["--state_store_port=7", "--state-store-port=7"])
@@ -93,11 +125,11 @@ def test_unknown_flag_is_refused_and_not_ignored() -> None:
         read("--keys_dir=/x")
 
 
-def test_help_names_environment_and_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_environment_default_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     command.main(["--help"], standalone_mode=False, terminal_width=96)
     printed = " ".join(capsys.readouterr().out.split())
     described = "[env var: TOPICAST_STATE_STORE_PORT; default: 24000]"
-    assert f"What state_store_port means. {described}" in printed
+    assert f"What state_store_port means. Allowed: from 0 to 65534. {described}" in printed
     assert "default: (the usual)" in printed
 
 
@@ -126,3 +158,39 @@ def test_word_is_shown_with_its_hyphen_and_read_with_either(
         switch.main(["off"], standalone_mode=False)
     switch.main(["--help"], standalone_mode=False)
     assert "[on|dry-run]" in capsys.readouterr().out
+
+
+def test_positional_fields_are_arguments_unless_their_flags_have_names() -> None:
+    assert done("/a") == Job("/a", rate=2.0)
+    assert done("/a", "b.*", "--from=c") == Job("/a", "b.*", "c", rate=2.0)
+    with pytest.raises(click.MissingParameter, match="where"):
+        done()
+
+
+def test_options_of_a_command_are_switches_and_may_be_repeated() -> None:
+    assert done("--whole", "/a", "--conf=1", "--conf=2", "--kind=y", "--rate=3") == Job(
+        "/a", whole=True, conf=("1", "2"), kind="y", rate=3.0
+    )
+    for wrong in (["--whole=true", "/a"], ["--kind=z", "/a"], ["--on_end=1", "/a"]):
+        with pytest.raises(click.UsageError):
+            done(*wrong)
+
+
+def test_environment_sets_no_option_that_belongs_to_one_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("WHOLE", "KIND", "SOURCE"):
+        monkeypatch.setenv(f"TOPICAST_{name}", "y")
+    monkeypatch.setenv("TOPICAST_RATE", "7")
+    assert done("/a") == Job("/a", rate=7.0)
+
+
+def test_help_of_a_command_explains_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    do.main(["--help"], standalone_mode=False, terminal_width=96)
+    printed = capsys.readouterr().out
+    assert (
+        "  Do it.\n\n  WHERE: A folder.\n\n  WHAT (default: *): A pattern.\n\nOptions:" in printed
+    )
+    assert "--from TEXT" in printed
+    assert "--kind [x|y]" in printed
+    assert "--rate HERTZ" in printed

@@ -1,23 +1,26 @@
 """Options of the data source, and snapshot versions as text: what is refused, and why."""
 
+from pathlib import Path
+
 import pytest
 
-from topicast.pipeline.datasource.options import read_options
+from topicast.pipeline.datasource.options import SourceOptions, read_options
 from topicast.pipeline.datasource.snapshot_versions import (
     SnapshotVersion,
     offset_of,
     parse_snapshot_version,
     snapshot_version_at,
 )
+from topicast.subscriber.declared import declarations
 from topicast.topics.errors import ConfigError
 
-VIEWS = ("tables", "partitions", "topics", "changes")
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "pipelines.md"
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"view": "files"}, "view='files' is not valid: one of tables, partitions"),
+        ({"view": "files!"}, "view='files!' is not valid: databases, tables, "),
         ({"vieuw": "tables"}, "option='vieuw' is not valid: one of view, statestores"),
         ({"asof": "yesterday"}, "asOf='yesterday' is not valid: a version, as"),
         ({"asof": "7:1,2,3,4"}, "asOf='7:1,2,3,4' is not valid"),
@@ -25,6 +28,7 @@ VIEWS = ("tables", "partitions", "topics", "changes")
         ({"view": "changes", "startingversion": "first"}, "'first' is not valid: a version, as"),
         ({"failondataloss": "no"}, "failOnDataLoss='no' is not valid: true or false"),
         ({"maxentriespertrigger": "0"}, "maxEntriesPerTrigger='0' is not valid: a number from 1"),
+        ({"maxentriespertrigger": "9" * 5000}, "is not valid: a number from 1"),
         ({"maxentriespertrigger": "many"}, "maxEntriesPerTrigger='many' is not valid"),
         ({"lateststate": "true", "startingversion": "latest"}, "not to be given with latestState"),
         ({"lateststate": "true", "failondataloss": "true"}, "not to be given with latestState"),
@@ -33,24 +37,43 @@ VIEWS = ("tables", "partitions", "topics", "changes")
         ({"failondataloss": "false"}, "for view=changes, not tables"),
         ({"maxentriespertrigger": "9"}, "for view=changes, not tables"),
         ({"view": "topics", "asof": "7:1,2,3,4,5"}, "partitions, changes: topics is as of now"),
-        ({"notloaded": "skip"}, "notLoaded='skip' is not valid: fail or pull"),
-        ({"unreadable": "maybe"}, "unreadable='maybe' is not valid: fail or skip"),
+        ({"notloaded": "skip"}, "notLoaded='skip' is not valid: pull or fail"),
+        ({"unreadable": "maybe"}, "unreadable='maybe' is not valid: skip or fail"),
     ],
 )
 def test_wrong_option_is_refused_with_what_is_allowed(given: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError) as error:
-        read_options(given, VIEWS, {})
+        read_options(given, {})
     assert problem in str(error.value)
+
+
+def test_every_option_is_documented_with_its_default() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    table = text.split("| option | |\n|---|---|\n")[1].split("\n\n")[0]
+    rows = [line.strip("| ").split(" | ", 1) for line in table.splitlines()]
+    declared = list(declarations(SourceOptions).values())
+    assert [name.strip("`") for name, _ in rows] == [own.argument for own in declared]
+    for (_, meaning), own in zip(rows, declared, strict=True):
+        if own.default and own.default != "*":
+            assert f"`{own.default}`" in meaning.rpartition("; ")[2], own.argument
+
+
+def test_option_implies_the_default_of_another() -> None:
+    as_of = {"asof": "7:1,2,3,4,5"}
+    assert read_options({}, {}).pull_missing
+    assert not read_options(as_of, {}).pull_missing
+    assert read_options(as_of | {"notloaded": "pull"}, {}).pull_missing
+    changes = {"view": "changes"}
+    assert read_options(changes, {}).fail_on_data_loss
+    assert not read_options(changes | {"lateststate": "TRUE"}, {}).fail_on_data_loss
 
 
 def test_hubs_are_those_of_the_option_else_of_the_environment() -> None:
     environ = {"TOPICAST_STATESTORES": "tcp://b:2"}
-    given = read_options({"statestores": "tcp://a:1"}, VIEWS, environ)
+    given = read_options({"statestores": "tcp://a:1"}, environ)
     assert [str(one) for one in given.statestores] == ["tcp://a:1"]
-    assert [str(one) for one in read_options({}, VIEWS, environ).statestores] == ["tcp://b:2"]
-    assert [str(one) for one in read_options({}, VIEWS, {}).statestores] == [
-        "tcp://127.0.0.1:24000"
-    ]
+    assert [str(one) for one in read_options({}, environ).statestores] == ["tcp://b:2"]
+    assert [str(one) for one in read_options({}, {}).statestores] == ["tcp://127.0.0.1:24000"]
 
 
 def test_moment_is_read_as_it_is_written() -> None:

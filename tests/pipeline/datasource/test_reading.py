@@ -34,7 +34,6 @@ from topicast.pipeline.datasource.renewal import (
     this_application,
 )
 from topicast.pipeline.datasource.snapshot_versions import SnapshotVersion, parse_snapshot_version
-from topicast.pipeline.datasource.views import VIEWS
 from topicast.pipeline.sweep.known import KnownInOrder, known_at
 from topicast.pipeline.sweep.plan import Point
 from topicast.subscriber import Subscriber
@@ -67,7 +66,7 @@ def planned(
 ) -> tuple[TaskReader, list[Work]]:
     """Return the reader of a view and its work, both as executors get them."""
     given = {"view": view, "statestores": shop.address, **options}
-    checked = replace(read_options(given, tuple(VIEWS)), conditions=Conditions(conditions))
+    checked = replace(read_options(given), conditions=Conditions(conditions))
     with planning(checked) as planner:
         works = planner.works(checked, columns)
     return TaskReader(checked, columns), pickle.loads(pickle.dumps(works))
@@ -312,7 +311,7 @@ def test_restarted_catalogd_knows_no_executors_until_it_is_read_anew(shop: Serve
 
 def read_at_once(shop: Served, work: Work) -> list[Row]:
     """Return the tables that ``work`` reads, or fail at once where its key is not admitted."""
-    options = read_options({"view": "tables", "statestores": shop.address}, tuple(VIEWS))
+    options = read_options({"view": "tables", "statestores": shop.address})
     return [
         row for batch in TaskReader(options, ["table"], refused_s=0).batches(work) for row in batch
     ]
@@ -438,9 +437,7 @@ def batch(
     shop: Served, after: SnapshotVersion, until: SnapshotVersion, **options: str
 ) -> list[Row]:
     """Return the rows of one batch of a stream."""
-    checked = read_options(
-        {"view": "changes", "statestores": shop.address, **options}, tuple(VIEWS)
-    )
+    checked = read_options({"view": "changes", "statestores": shop.address, **options})
     with planning(checked) as planner:
         works = planner.changes(after, until, checked)
     reader = TaskReader(checked, CHANGE)
@@ -517,7 +514,7 @@ def test_batches_are_bounded_by_entries_and_are_all_changes_together(shop: Serve
         shop.shop.remark("shop.stock", {"day": str(day)})
         until(lambda: len(batch(shop, before, now(shop))) == 2 * (day + 1))  # noqa: B023 - at once
     last, found, batches = now(shop), [], 0
-    checked = read_options({"view": "changes", "statestores": shop.address}, tuple(VIEWS))
+    checked = read_options({"view": "changes", "statestores": shop.address})
     after = before
     while after != last:
         with planning(checked) as planner:
@@ -533,7 +530,7 @@ def test_stream_is_planned_on_while_no_hub_lives_and_by_a_catalogd_that_has_move
     tmp_path: Path,
 ) -> None:
     with served(tmp_path, port=(port := steady_port())) as shop:
-        options = read_options({"view": "changes", "statestores": shop.address}, tuple(VIEWS))
+        options = read_options({"view": "changes", "statestores": shop.address})
         with closing(StreamPlanner(options, this_application())) as planner:
             before = planner.plan(ReadPlanner.snapshot_version)
             shop.hubs.pop().stop()
@@ -550,9 +547,7 @@ def test_stream_is_planned_on_while_no_hub_lives_and_by_a_catalogd_that_has_move
 
 def test_latest_state_begins_with_what_there_is_and_has_each_object_once(shop: Served) -> None:
     options = {"lateststate": "true"}
-    checked = read_options(
-        {"statestores": shop.address, "view": "changes", **options}, tuple(VIEWS)
-    )
+    checked = read_options({"statestores": shop.address, "view": "changes", **options})
     with planning(checked) as planner:
         beginning = planner.starting(checked, "latest")
     first = now(shop)
