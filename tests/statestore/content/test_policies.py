@@ -265,7 +265,7 @@ def test_sizes_are_those_of_what_the_policy_sees() -> None:
 def test_sizes_of_a_new_policy_are_counted_in_steps_while_its_reader_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P-JOIN-1: a step counts one topic here, the others come with the next."""
+    """P-JOIN-6: a step counts one topic here, the others come with the next."""
     driver, publisher, reader = with_reader()
     monkeypatch.setattr(policies, "SIZED_MAX", 6)
 

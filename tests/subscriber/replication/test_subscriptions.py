@@ -456,7 +456,7 @@ def test_nothing_is_requested_of_another_hub_before_its_barrier(kind: type[Messa
 
 
 def test_join_that_the_hub_cannot_answer_yet_is_sent_again_when_the_hub_says() -> None:
-    """P-JOIN-1."""
+    """P-JOIN-6."""
     shopping = late(start=False)
     refused_at: list[float] = []
 
