@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -18,8 +18,8 @@ from ...subscriber import Subscriber
 from ...subscriber.client.conversation import (
     CATALOG,
     Conversation,
+    catalogd_at,
     catalogd_behind,
-    connected,
     greet,
 )
 from ...subscriber.engine.reachability import unreached
@@ -277,24 +277,14 @@ def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> 
 
 
 @contextmanager
-def catalogd_at(address: Address) -> Iterator[Asked]:
+def asking_catalogd(address: Address) -> Iterator[Asked]:
     """Connect to the catalogd at ``address``; yield what returns its tables, as ``Operator.hub``.
 
     Raises:
         LinkError: it does not answer.
     """
     credential = find_credential(OPERATOR_KEY, environ=os.environ)
-    with (
-        closing(Link(credential.pair)) as link,
-        connected(
-            link,
-            CATALOG,
-            address=str(address),
-            servers=credential.catalogd_keys,
-            where=f"catalogd at {address}",
-            client=credential.name,
-        ) as catalogd,
-    ):
+    with catalogd_at(str(address), credential, client=credential.name) as catalogd:
 
         def asked(question: Question[A]) -> A:
             return catalogd.inspect(question, timeout_s=ANSWER_TIMEOUT_S)

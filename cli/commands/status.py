@@ -13,7 +13,7 @@ from ...topics.wire.messages.questions import ReadHubs, ReadStatus
 from ..client.operator import (
     Asked,
     Operator,
-    catalogd_at,
+    asking_catalogd,
     each_of,
     facts_of,
     note_policy,
@@ -195,7 +195,7 @@ def _alone(addresses: tuple[Address, ...]) -> Installation:
     for address in addresses:
         if unknown_host(address) or stranger(address):
             continue
-        with suppress(LinkError, NotReady), catalogd_at(address) as inspect:
+        with suppress(LinkError, NotReady), asking_catalogd(address) as inspect:
             return _with_catalogd((), str(address), inspect)
     tried = ", ".join(map(str, addresses))
     problem = (

@@ -9,13 +9,12 @@ Each request has a connection of its own, so catalogd may restart or move betwee
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
-from ...subscriber.client.conversation import catalogd_behind, greet
+from ...subscriber.client.conversation import catalogd_named_by
 from ...topics.errors import LinkError, TopicastError
 from ...topics.keys.credential import Credential
-from ...topics.link import Link
 from ...topics.objects.names import TableId
 from ...topics.settings import Address
 from ...topics.wire.messages.catalog import Lease, Leased
@@ -86,10 +85,9 @@ class TableLease:
             lease_s=lease_s,
             renew=renew,
         )
-        with closing(Link(self._credential.pair)) as link:
-            hub, _, welcome = greet(link, self._hubs, self._credential, timeout_s=ANSWER_S)
-            with catalogd_behind(link, welcome, self._credential, hub=hub) as catalogd:
-                catalogd.request(lease, Leased, timeout_s=ANSWER_S)
+        connecting = catalogd_named_by(self._hubs, self._credential, timeout_s=ANSWER_S)
+        with connecting as catalogd:
+            catalogd.request(lease, Leased, timeout_s=ANSWER_S)
 
 
 @contextmanager

@@ -1,16 +1,15 @@
 """Reading: the rows of one task, in an executor; only the selected columns are decoded."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from ...subscriber.client.conversation import CATALOG, Conversation, connected
+from ...subscriber.client.conversation import Conversation, catalogd_at
 from ...topics.backports import assert_never
 from ...topics.errors import AuthRefused, HistoryGone, SourceRefused
 from ...topics.keys.credential import read_credential
-from ...topics.link import Link
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.encoding.values import (
     LOADING,
@@ -268,24 +267,15 @@ def catalogd_of(work: Work, *, refused_s: float = REFUSED_S) -> Iterator[Convers
         AuthRefused: it does not admit the key any more.
     """
     credential = read_credential(work.credential, source="the driver")
-    where, client = f"catalogd at {work.address}", f"executors of {credential.name}"
+    address, client = work.address, f"executors of {credential.name}"
+    connecting = catalogd_at(address, credential, client=client, refused_s=refused_s)
     try:
-        with (
-            closing(Link(credential.pair)) as link,
-            connected(
-                link,
-                CATALOG,
-                address=work.address,
-                servers=credential.catalogd_keys,
-                where=where,
-                client=client,
-                refused_s=refused_s,
-            ) as catalogd,
-        ):
+        with connecting as catalogd:
             yield catalogd
     except AuthRefused as error:
         why = "their key ends with the application that has planned the read, or its key"
-        raise AuthRefused(f"{where} does not admit {client}: {why}; read anew") from error
+        text = f"catalogd at {address} does not admit {client}: {why}; read anew"
+        raise AuthRefused(text) from error
 
 
 def _last_of_each(rows: Iterable[ChangedObject]) -> list[ChangedObject]:

@@ -20,7 +20,7 @@ from ...topics.errors import (
     TopicastError,
     WireError,
 )
-from ...topics.keys.credential import Credential, PublicKeys
+from ...topics.keys.credential import Credential
 from ...topics.link import Handshake, Link
 from ...topics.settings import Address
 from ...topics.wire.messages.catalog import Grant, Lease, Pull, Scan
@@ -177,25 +177,6 @@ class Conversation:
         return getattr(message, "request", 0) not in (0, self._request)
 
 
-@contextmanager
-def connected(
-    link: Link,
-    name: str,
-    *,
-    address: str,
-    servers: PublicKeys,
-    where: str,
-    client: str,
-    refused_s: float = 0.0,
-) -> Iterator[Conversation]:
-    """Connect the socket ``name`` to the server that has any of these keys, until the end."""
-    link.connect_dealer(name, address, servers)
-    try:
-        yield Conversation(link, name, where=where, client=client, refused_s=refused_s)
-    finally:
-        link.disconnect(name)
-
-
 def greet(
     link: Link,
     hubs: Sequence[Address],
@@ -232,7 +213,7 @@ def greet(
 def catalogd_behind(
     link: Link, welcome: Welcome, credential: Credential, *, hub: Address
 ) -> AbstractContextManager[Conversation]:
-    """Connect to the catalogd that ``hub`` names in its ``welcome``, as ``connected``.
+    """Connect ``link`` to the catalogd that ``hub`` names in its ``welcome``, until the end.
 
     Raises:
         LinkError: it names no catalogd.
@@ -241,10 +222,7 @@ def catalogd_behind(
     if not address:
         text = f"the statestored at {hub} has no catalogd: start one with"
         raise LinkError(f"{text} catalogd --statestores={hub}")
-    servers, where = credential.catalogd_keys, f"catalogd at {address}"
-    return connected(
-        link, CATALOG, address=address, servers=servers, where=where, client=credential.name
-    )
+    return _catalogd_on(link, address, credential, client=credential.name)
 
 
 @contextmanager
@@ -262,6 +240,30 @@ def catalogd_named_by(
         hub.leave()
         with catalogd_behind(link, welcome, credential, hub=address) as catalogd:
             yield catalogd
+
+
+@contextmanager
+def catalogd_at(
+    address: str, credential: Credential, *, client: str, refused_s: float = 0.0
+) -> Iterator[Conversation]:
+    """Connect to the catalogd at ``address``; ``client``, ``refused_s``: as of ``Conversation``."""
+    with (
+        closing(Link(credential.pair)) as link,
+        _catalogd_on(link, address, credential, client=client, refused_s=refused_s) as catalogd,
+    ):
+        yield catalogd
+
+
+@contextmanager
+def _catalogd_on(
+    link: Link, address: str, credential: Credential, *, client: str, refused_s: float = 0.0
+) -> Iterator[Conversation]:
+    link.connect_dealer(CATALOG, address, credential.catalogd_keys)
+    where = f"catalogd at {address}"
+    try:
+        yield Conversation(link, CATALOG, where=where, client=client, refused_s=refused_s)
+    finally:
+        link.disconnect(CATALOG)
 
 
 def _hello(*, reads_bulk: bool) -> Hello:
