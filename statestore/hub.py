@@ -398,7 +398,8 @@ class Hub:
         known = self._membership.find(peer)
         member = self._membership.register(peer, hello, client=client)
         if member is None:
-            text = f"{len(self._membership)} members are here, and no more may come"
+            members = f"{len(self._membership)} members are here, and no more may come"
+            text = f"{members}: name another statestored, or start one more"
             self._replies.refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
             return
         self.counts.hellos += 1

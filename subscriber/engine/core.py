@@ -635,7 +635,7 @@ class Core:
             writes_delay_reason=outbox.delay,
             staleness_s=self._silent_s(),
             metastore_problem=self.view.metastore_problem(),
-            connection_problem=self._connection_problem,
+            connection_problem=self._connection_problem or subscriptions.refusal,
             hub=subscriptions.hub_address,
             connected=subscriptions.connected,
             ready=subscriptions.ready(),

@@ -45,6 +45,7 @@ from ..protocol.effects import (
     Notify,
     PinsNotHeld,
     Received,
+    Registration,
     Send,
     Subscribe,
     Trust,
@@ -346,6 +347,10 @@ class EngineLoop:
             case PinsNotHeld(tables=tables, needed_bytes=needed, room_bytes=room):
                 text = "pins do not fit: tables=%d needed_bytes=%d room_bytes=%d"
                 log.warning(text, tables, needed, room)
+            case Registration(hub=hub, why=why) if why:
+                log.warning("not registered: statestored=%s reason=%s", hub, why)
+            case Registration(hub=hub):
+                log.warning("registered: statestored=%s", hub)  # as loud as the refusal
             case AnswerDiffers(table=table, what=what):
                 log.warning("self-audit: answer differs, pulled again: table=%s: %s", table, what)
             case ConnectHub(address=address):

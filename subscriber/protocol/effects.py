@@ -176,6 +176,14 @@ class PinsNotHeld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """Warn ``why`` the ``hub`` at an address does not register us; empty: it does by now."""
+
+    hub: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerDiffers:
     """Warn that memory answered for ``table`` what catalogd does not have at the same version."""
 
@@ -196,5 +204,6 @@ Effect = (
     | Notify
     | PinsNotHeld
     | AnswerDiffers
+    | Registration
 )
 Effects = tuple[Effect, ...]

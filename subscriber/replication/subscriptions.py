@@ -31,7 +31,7 @@ from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from ...topics.wire.messages.readers import DENIED, Joined, Position, Status, TopicState
 from ...topics.wire.refusal import Refusal
 from ..protocol.commands import Wake
-from ..protocol.effects import Connection, Effect, Send
+from ..protocol.effects import Connection, Effect, Registration, Send
 from ..protocol.status import AuditCounts
 from .hub_session import HubSession, Welcomed
 from .lineage import Lineage
@@ -90,7 +90,8 @@ class Subscriptions:
         self._reported_at: object = None  # the agreement of which nothing was left to report
         self._namespace_over: OverBudget | None = None  # it never fitted
         self._late: int | None = None  # a planned topic that was not current when last looked at
-        self._refusal = ""  # why no hub registers us, for ``missing``
+        self.refusal = ""  # why the hub that was tried last does not register us; empty: none said
+        self._refused: dict[str, str] = {}  # by a hub's address: the code with which it refused us
         # Epoch and versions of the hub's last heartbeat of an accepted start
         self._hub_at: tuple[int, tuple[int, ...]] = (0, ())
 
@@ -191,6 +192,10 @@ class Subscriptions:
 
     def on_welcome(self, welcome: Welcome) -> None:
         """The hub has registered us, first or again."""
+        self.refusal = ""
+        if self._refused:
+            self._refused.clear()
+            self._turn.add(Registration(hub=self._session.address, why=""))
         welcomed = self._session.on_welcome(welcome)
         if welcomed is Welcomed.KNOWN:
             return
@@ -286,14 +291,25 @@ class Subscriptions:
         if refused.code == Refusal.HELLO:
             self._session.on_unknown()
         elif self._session.greeting:
-            self._refusal = f": {refused.message}"
+            self._on_not_registered(refused.code, refused.message)
         elif refused.retry_ms:
             self._session.on_refused(refused)
 
     def on_unreadable(self, error: WireError) -> None:
         """The hub's answer cannot be read: it may be of another protocol version."""
         if self._session.greeting:
-            self._refusal = f": it does not speak our protocol: {error}"
+            self._on_not_registered("", f"it does not speak our protocol: {error}")
+
+    def _on_not_registered(self, code: str, why: str) -> None:
+        """Note why the hub does not register us; log it once for each hub and code.
+
+        A refusal comes with each Hello, and its text may differ each time.
+        """
+        hub = self._session.address
+        self.refusal = f"the statestored at {hub} does not register this subscriber: {why}"
+        if self._refused.get(hub) != code:
+            self._refused[hub] = code
+            self._turn.add(Registration(hub=hub, why=why))
 
     def on_bulk_refused(self, refused: Refused) -> None:
         """A catch-up, or one topic of it, is not served now."""
@@ -361,8 +377,8 @@ class Subscriptions:
         """Return in plain words what is still missing."""
         hub = self._session.address
         if self._session.greeting:
-            return (
-                f"no statestored has registered this subscriber, tried last: {hub}{self._refusal}"
+            return self.refusal or (
+                f"no statestored has registered this subscriber, tried last: {hub}"
             )
         if self.catalog_alive_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"

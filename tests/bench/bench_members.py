@@ -35,6 +35,7 @@ from topicast.subscriber.protocol.effects import (
     Notify,
     PinsNotHeld,
     Received,
+    Registration,
     Send,
     Subscribe,
     Trust,
@@ -162,7 +163,7 @@ class Members:
                     ]
                 case Trust():
                     pass  # the servers' keys are not rotated here
-                case AnswerDiffers() | BeginAnew() | Complete() | PinsNotHeld():
+                case AnswerDiffers() | BeginAnew() | Complete() | PinsNotHeld() | Registration():
                     raise AssertionError(effect)
                 case _:
                     assert_never(effect)

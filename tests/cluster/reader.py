@@ -62,6 +62,7 @@ class ReaderProcess:
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
         self.pins_not_held: list[effects.PinsNotHeld] = []
         self.differing: list[effects.AnswerDiffers] = []
+        self.refusals: list[effects.Registration] = []
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -198,6 +199,8 @@ class ReaderProcess:
                 self.pins_not_held.append(effect)
             case effects.AnswerDiffers():
                 self.differing.append(effect)
+            case effects.Registration():
+                self.refusals.append(effect)
 
     def _begin_anew(self) -> None:
         """Restart the core on connections of its own, as the engine's loop does."""

@@ -396,6 +396,27 @@ def test_hub_that_refuses_everyone_is_named_with_its_reason() -> None:
         shopping.call(lambda catalog: catalog.databases())
 
 
+def test_refusals_of_hubs_are_logged_once_each_until_a_hub_registers_the_driver() -> None:
+    shopping = Shopping(start=False, hubs=2)
+    for hub in shopping.cluster.hubs:
+        hub.crash()
+    while len(shopping.reader.refusals) < 2:
+        shopping.pass_time(0.5)
+        text = f"{shopping.cluster.now} members are here"  # another one each time
+        full = Refused(request=0, code="FULL", message=text, retry_ms=5000)
+        shopping.reader.handle(effects.Received(Connection.CONTROL, full))
+    for _ in range(8):
+        shopping.pass_time(0.5)
+        shopping.reader.handle(effects.Received(Connection.CONTROL, full))
+    assert [one.hub for one in shopping.reader.refusals] == ["hub-0", "hub-1"]
+    assert all("members are here" in one.why for one in shopping.reader.refusals)
+    assert "does not register" in shopping.stats().connection_problem
+    shopping.cluster.hubs[0].revive()
+    shopping.start()
+    assert shopping.stats().connection_problem == ""
+    assert [one.why for one in shopping.reader.refusals[2:]] == [""], "it is over, said once"
+
+
 def test_hub_without_a_catalogd_is_named_as_such() -> None:
     shopping = Shopping(start=False)
     shopping.cluster.catalogd.crash()
