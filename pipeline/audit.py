@@ -5,8 +5,6 @@ hub ────────────────────────┼�
 subscriber ─────────────────┘
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -98,7 +96,7 @@ class AuditOptions(RunOptions):
 
 
 @called_with(AuditOptions)
-def audit(spark: SparkSession, options: AuditOptions) -> AuditReport:
+def audit(spark: "SparkSession", options: AuditOptions) -> AuditReport:
     """Compare the metastore, hubs and a subscriber with catalogd's store; return what differs.
 
     Databases, tables and partitions are compared with every field that the metastore returns. A

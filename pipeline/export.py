@@ -9,8 +9,6 @@ files that no row names. The columns are those of the views (docs/pipelines.md);
 that readers must know of is another ``v``.
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, MISSING, asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -85,7 +83,7 @@ class ExportOptions(RunOptions):
 
 
 @called_with(ExportOptions)
-def export(spark: SparkSession, options: ExportOptions) -> ExportReport:
+def export(spark: "SparkSession", options: ExportOptions) -> ExportReport:
     """Write the catalog below ``path``, and its changes since the last run that did.
 
     ``spark``: a session of Spark 4.0 or newer, whose Python has this package.
@@ -111,7 +109,7 @@ def export(spark: SparkSession, options: ExportOptions) -> ExportReport:
         dry_run=dry_run,
     )
 
-    def source(view: str, **more: str) -> DataFrame:
+    def source(view: str, **more: str) -> "DataFrame":
         where = {"tables": options.tables, "statestores": options.hubs}
         if options.key_file is not None:
             where["keyFile"] = options.key_file
@@ -142,7 +140,7 @@ def export(spark: SparkSession, options: ExportOptions) -> ExportReport:
     return report
 
 
-def _write(rows: DataFrame, folder: str, report: ExportReport) -> int:
+def _write(rows: "DataFrame", folder: str, report: ExportReport) -> int:
     """Write ``rows`` as those of this run; return how many they are."""
     target = f"{folder}/exported_at={report.exported_at}"
     rows.write.mode("error").parquet(target)
@@ -162,7 +160,7 @@ def _check_writable(files: Files, path: str, folder: str) -> None:
         raise ConfigError("path", path, f"a folder that can be written ({error})") from error
 
 
-def _last_run(spark: SparkSession, files: Files, folder: str) -> str:
+def _last_run(spark: "SparkSession", files: Files, folder: str) -> str:
     """Return the snapshot version of the last run; empty: there was none."""
     if not files.exists(f"{folder}/{RUNS}"):  # Spark would log a stack trace
         return ""

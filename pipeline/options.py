@@ -1,5 +1,7 @@
 """RunOptions: what a pipeline is to do, declared once for its function and for its command."""
 
+from __future__ import annotations
+
 import os
 import textwrap
 from collections.abc import Callable, Mapping
@@ -60,17 +62,17 @@ class RunOptions:
 
 def called_with(
     options: Callable[P, O],
-) -> Callable[[Callable[["SparkSession", O], R]], Callable[Concatenate["SparkSession", P], R]]:
+) -> Callable[[Callable[[SparkSession, O], R]], Callable[Concatenate[SparkSession, P], R]]:
     """Let a function of a session and of ``options`` be called with the fields as its arguments.
 
     ``help()`` shows each with its default and its meaning.
     """
 
     def decorate(
-        run: Callable[["SparkSession", O], R],
-    ) -> Callable[Concatenate["SparkSession", P], R]:
+        run: Callable[[SparkSession, O], R],
+    ) -> Callable[Concatenate[SparkSession, P], R]:
         @wraps(run)
-        def call(spark: "SparkSession", /, *args: P.args, **given: P.kwargs) -> R:
+        def call(spark: SparkSession, /, *args: P.args, **given: P.kwargs) -> R:
             return run(spark, options(*args, **given))
 
         call.__signature__ = _signature(run, options)  # type: ignore[attr-defined]

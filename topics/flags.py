@@ -58,8 +58,8 @@ option: Final = partial(flag, in_environment=False)
 
 def own_first(config: type) -> list[Field[Any]]:
     """Return the fields of a dataclass: its own in their order, then those of its bases."""
-    own = get_annotations(config)
-    return sorted(fields(config), key=lambda one: one.name not in own)
+    own, all_fields = get_annotations(config), {one.name: one for one in fields(config)}
+    return [all_fields[name] for name in {**own, **all_fields} if name in all_fields]
 
 
 def declared_flags(config: Any) -> Mapping[str, Flag]:

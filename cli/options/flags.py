@@ -106,6 +106,10 @@ class Number(click.FloatRange):
     name = "number"
 
 
+class _Number(click.types.FloatParamType):
+    name = "number"
+
+
 class SettingsCommand(click.Command):
     """A command whose flags may be in the settings file that its program was given."""
 
@@ -233,7 +237,8 @@ def _kind(hint: Any, own: Flag, *, is_switch: bool) -> dict[str, Any]:
         return {"is_flag": True}
     if kind is bool:  # as gflags has it: --flag, --flag=true, --flag=false
         return {"type": bool, "is_flag": False, "flag_value": "true"}
-    return {"type": PathName() if kind is Path else kind, "multiple": get_origin(hint) is tuple}
+    kind = {Path: PathName(), float: _Number()}.get(kind, kind)
+    return {"type": kind, "multiple": get_origin(hint) is tuple}
 
 
 def settings_given() -> list[tuple[str, str, str]]:

@@ -1,15 +1,16 @@
 """Functions that are called with the fields of their options."""
 
 from dataclasses import KW_ONLY, MISSING, dataclass
-from inspect import getdoc, signature
+from inspect import get_annotations, getdoc, signature
 from typing import Any, cast
 
 import pytest
 
 from topicast.pipeline.audit import AuditOptions, audit
+from topicast.pipeline.conversion.converter import ConvertOptions
 from topicast.pipeline.convert import convert
-from topicast.pipeline.export import export
-from topicast.pipeline.files import files
+from topicast.pipeline.export import ExportOptions, export
+from topicast.pipeline.files import FilesOptions, files
 from topicast.pipeline.options import RunOptions, called_with
 from topicast.topics.errors import ConfigError
 from topicast.topics.flags import option
@@ -64,6 +65,12 @@ def test_each_argument_of_a_pipeline_is_explained(pipeline: Any) -> None:
     explained = str(getdoc(pipeline))
     assert [name for name in names if f"\n    {name}: " not in explained] == []
     assert "\n\nArgs:\n" in explained
+
+
+@pytest.mark.parametrize("options", [AuditOptions, ConvertOptions, ExportOptions, FilesOptions])
+def test_types_are_not_texts(options: type[RunOptions]) -> None:
+    """Python 3.10 finds no type in the text ``KW_ONLY``: the modules do without postponed ones."""
+    assert [one for one in get_annotations(options).values() if isinstance(one, str)] == []
 
 
 def test_options_are_the_arguments_of_the_function() -> None:

@@ -11,7 +11,7 @@ from topicast.topics.flags import ABOVE_0, check_flags, declared_flags, flag, ow
 
 @dataclass(frozen=True, kw_only=True)
 class General:
-    port: int = flag("Where it listens.", default=80, bounds=(1, 99))
+    port: int = flag("Where.", default=80, bounds=(1, 99))
     note: str = "no flag"
 
 
@@ -21,6 +21,7 @@ class Special(General):
     size: int = flag("How large.", default=1, bounds=(1, inf))
     share: float = flag("How much.", default=0.5, bounds=(ABOVE_0, 1), allowed="a share")
     kind: str = flag("Which.", default="a", choices=("a", "b"))
+    port: int = flag("Where it listens.", default=81, bounds=(1, 99))
 
 
 @pytest.mark.parametrize(

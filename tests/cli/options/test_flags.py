@@ -113,6 +113,8 @@ def test_what_the_dataclass_does_not_allow_is_its_own_error() -> None:
 def test_text_of_another_type_is_wrong_use() -> None:
     with pytest.raises(click.UsageError, match="not a valid integer"):
         read("--state_store_port=many")
+    with pytest.raises(click.UsageError, match="not a valid number"):
+        read("--interval_s=often")
 
 
 def test_empty_path_is_wrong_use() -> None:
