@@ -483,12 +483,12 @@ def test_join_that_the_hub_cannot_answer_yet_is_sent_again_when_the_hub_says() -
 
     def later(joined: Joined) -> Refused:
         refused_at.append(shopping.cluster.now)
-        return Refused(request=joined.request, code="RETRY", message="later", retry_ms=100)
+        return Refused(request=joined.request, code="RETRY", message="later", retry_ms=500)
 
     shopping.alter(Joined, later, count=1)
     while not refused_at:
         shopping.pass_time(0.01)
-    for seconds, joins in ((0.09, 1), (0.25, 2)):
+    for seconds, joins in ((0.4, 1), (0.25, 2)):  # without a refusal it is repeated after 1 s
         shopping.pass_time(seconds)
         assert len(shopping.messages(Join)) == joins
     shopping.pass_time(0.5)
