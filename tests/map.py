@@ -131,6 +131,15 @@ KINDS: Final = (
             ("FactsRead", "ReadFacts"),
         ),
     ),
+    Kind(
+        "log one more line",
+        (
+            ("AnswerDiffers", "PinsNotHeld", "Registration"),
+            ("Noted", "text", "trouble", "add"),
+            ("Entered", "Learned"),
+            ("_two_catalogds",),
+        ),
+    ),
     Kind("one more order of an operator", (("DRIVERS", "INVALIDATE", "MODE", "REFRESH"),)),
     Kind("the period of heartbeats", (("HEARTBEAT_MS",), ("statestore_heartbeat_frequency_ms",))),
     Kind("another source of metadata", (("Hms", "Metastore"),)),
