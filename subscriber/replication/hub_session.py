@@ -219,6 +219,10 @@ class HubSession:
         self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
         self._repeat()
 
+    def discard_joins(self) -> None:
+        """Wait for the answer to no Join any more: it would be about topics that are no more."""
+        self._joins.clear()
+
     def on_refused(self, refused: Refused) -> None:
         """Repeat a Join that the hub cannot answer yet, when the hub says."""
         self._joins.back_off(refused.request, until=self._turn.now + refused.retry_ms / 1000)

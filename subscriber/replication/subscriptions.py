@@ -1,5 +1,9 @@
 """Which topics are followed, and the hub's messages about them: joins, plans, raises, drops.
 
+    DUE ──``_join_at``: Join of everything──▶ SENT ──Joined──▶ ANSWERED
+     ▲                                          └──────┬──────────┘
+     └── welcomed, or another number of topics ────────┘
+
 welcomed ──first heartbeat of an accepted start──▶ joins everything, follows what fits the budget
 welcomed again ──▶ joins what is followed, from its positions: no resync
   its connection has stayed, and nothing is behind ──▶ joins within REJOIN_S: the subscriptions are
@@ -7,6 +11,7 @@ welcomed again ──▶ joins what is followed, from its positions: no resync
 """
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from math import inf
 from operator import attrgetter
 from typing import Final
@@ -28,7 +33,7 @@ from ...topics.turn import Turn
 from ...topics.wire.codec import KEEP_ALIVE
 from ...topics.wire.messages.connection import Refused, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
-from ...topics.wire.messages.readers import DENIED, Joined, Position, Status, TopicState
+from ...topics.wire.messages.readers import DENIED, Join, Joined, Position, Status, TopicState
 from ...topics.wire.refusal import Refusal
 from ..protocol.commands import Wake
 from ..protocol.effects import Connection, Effect, Registration, Send
@@ -43,6 +48,22 @@ REJOIN_S: Final = 2.0  # over which readers that need nothing from a restarted h
 LAG_US: Final = 1_000_000  # a shorter lag is not reported: it is that of heartbeats
 NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one message
+
+
+class Joining(Enum):
+    """Whether the hub knows what is followed, on this registration."""
+
+    DUE = "DUE"  # the Join of everything is to be sent
+    SENT = "SENT"  # and not answered yet
+    ANSWERED = "ANSWERED"  # changes are joined and subscribed to one by one
+
+
+NEXT: Final = {
+    Joining.DUE: (Joining.DUE, Joining.SENT),
+    Joining.SENT: (Joining.ANSWERED, Joining.DUE),
+    Joining.ANSWERED: (Joining.DUE,),
+}
+"""What may follow each state."""
 
 
 class Subscriptions:
@@ -79,10 +100,9 @@ class Subscriptions:
         self._audit_counts = audit_counts  # for the hub
         self._raising: dict[int, tuple[int, ...]] = {}  # to full, with which others or none of them
         self._failures: dict[int, TopicastError] = {}  # why a join has failed, by topic
-        self._join_at = 0.0  # seconds: when everything is joined; inf: the next heartbeat decides
-        self._requested = False  # the Join of everything was sent on this registration
-        self._registered = False  # the hub has answered a Join on it: changes are subscribed to
-        self._subscribed = False  # and have been, since its last answer
+        self._joining = Joining.DUE
+        self._join_at = 0.0  # seconds: when that is done; inf: the next heartbeat decides
+        self._subscribed = False  # to what is followed, since the hub's last answer to a Join
         self._alive_at = 0.0  # seconds: of the last sign of life
         self._lost_s = LOST_S  # of silence, after which the hub may remove us
         self._status = NO_STATUS  # the last status that was sent
@@ -138,8 +158,8 @@ class Subscriptions:
             t for t in topics if self.replicas.target_level(t) != FULL and t not in self._raising
         )
         self._raising.update(dict.fromkeys(new, new))
-        if new and self._requested:
-            self._session.join(map(_nowhere, new))
+        if new and self._joining is not Joining.DUE and self.planned is not None:
+            self._session.join(map(_nowhere, new))  # else the Join of everything has them
 
     def misnamed(self, topic: int, level: int) -> UsageError | None:
         """Return why ``topic`` cannot be joined at ``level``, whatever room there is."""
@@ -203,7 +223,7 @@ class Subscriptions:
         self._discard_reported()
         self._lost_s = welcome.lost_ms / 1000
         self.catalog_address = welcome.catalog_address or self.catalog_address
-        self._requested = self._registered = False
+        self._become(Joining.DUE)
         stays = self.planned is not None and welcomed is Welcomed.STAYED
         self._join_at = inf if stays else now
         self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
@@ -225,7 +245,7 @@ class Subscriptions:
         if self._join_at == inf:
             is_behind = self._raising or not self.replicas.agreement.holds(heartbeat)
             self._join_at = now if is_behind else now + REJOIN_S * self._session.jitter
-        if not self._requested and now >= self._join_at:
+        if self._joining is Joining.DUE and now >= self._join_at:
             self._join_all()
         order = topic_ids(self._view.num_topics)
         if heartbeat.sizes != self._sizes:
@@ -242,15 +262,9 @@ class Subscriptions:
         if answered is None:
             self._discard_reported()  # a Join that was repeated has replaced what came after it
             return
-        self._reported_at, self._sizes = None, ()
-        for position, state in zip(answered.join.positions, joined.topics, strict=False):
-            if state.answer != DENIED:
-                self._reported[position.topic] = position
+        self._note_reported(answered.join, joined)
         confirmed = answered.confirmed
         states = {state.topic: state for state in joined.topics}
-        for state in joined.topics:
-            if state.answer != DENIED and state.level == FULL:
-                self.sizes[state.topic] = state.full_bytes
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
             self._set_position(states.pop(topic), joined, confirmed=confirmed)
         chosen = self._plan(states) if self.planned is None else []
@@ -261,7 +275,9 @@ class Subscriptions:
             self.planned = frozenset(self.replicas.topics)
             self._wake(NAMESPACE)
         surplus = [topic for topic in states if topic not in self.replicas]
-        self._registered, self._subscribed, self.has_work = True, False, True
+        if self._joining is Joining.SENT:
+            self._become(Joining.ANSWERED)
+        self._subscribed, self.has_work = False, True
         if surplus:
             self._session.drop(surplus)
 
@@ -340,7 +356,8 @@ class Subscriptions:
                 continue
             for other in self.replicas.topics:
                 self.replicas.drop(other)
-        if self._registered and (self.replicas.take_changed() or not self._subscribed):
+        answered = self._joining is Joining.ANSWERED
+        if answered and (self.replicas.take_changed() or not self._subscribed):
             self._subscribed = True
             self._session.subscribe(self.replicas.topic_levels())
         self.replicas.request()
@@ -391,6 +408,7 @@ class Subscriptions:
         """Assert every invariant."""
         self._session.check()
         self.replicas.check()
+        assert self.planned is not None or self._joining is not Joining.ANSWERED
         assert all(self.replicas.target_level(topic) != FULL for topic in self._raising)
 
     def _set_position(self, state: TopicState, joined: Joined, *, confirmed: bool) -> None:
@@ -403,7 +421,7 @@ class Subscriptions:
             self.replicas.set_position(state.topic, (joined.epoch, state.version))
 
     def _join_all(self) -> None:
-        self._requested = True
+        self._become(Joining.SENT)
         if self.planned is None:
             positions = list(map(_nowhere, topic_ids(self._view.num_topics)))
         else:
@@ -479,11 +497,30 @@ class Subscriptions:
         return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
 
     def _renumber(self, num_topics: int) -> None:
-        """Begin anew: the number of topics has changed, so the epoch has, too."""
+        """Begin anew: the number of topics has changed, so the epoch has, too.
+
+        The answer to an earlier Join is not that to the Join of everything, and means nothing now.
+        """
         for topic in self.replicas.topics:
             self.replicas.drop(topic)
         self._view.num_topics = num_topics
-        self.planned, self._requested = None, False
+        self.planned = None
+        self._session.discard_joins()
+        self._become(Joining.DUE)
+
+    def _become(self, joining: Joining) -> None:
+        assert joining in NEXT[self._joining], f"{self._joining} to {joining}"
+        self._joining = joining
+
+    def _note_reported(self, join: Join, joined: Joined) -> None:
+        """Note which positions the hub has of us by now, and what topics take at full."""
+        self._reported_at, self._sizes = None, ()
+        for position, state in zip(join.positions, joined.topics, strict=False):
+            if state.answer != DENIED:
+                self._reported[position.topic] = position
+        for state in joined.topics:
+            if state.answer != DENIED and state.level == FULL:
+                self.sizes[state.topic] = state.full_bytes
 
     def _discard_reported(self) -> None:
         self._reported.clear()
@@ -501,8 +538,9 @@ class Subscriptions:
         self._alive_at = now
         budget = self.replicas.budget
         before = self._status
-        # Before the first answer the hub has nothing, or what the Join under way says.
-        if not self._registered or (agreement is not None and agreement is self._reported_at):
+        # Before that answer the hub has nothing, or what the Join under way says.
+        answered = self._joining is Joining.ANSWERED
+        if not answered or (agreement is not None and agreement is self._reported_at):
             moved: tuple[Position, ...] = ()
         else:
             moved = self.replicas.moved(self._reported)

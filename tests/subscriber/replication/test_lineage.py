@@ -17,6 +17,7 @@ from topicast.topics.streams.follower import Follower
 from topicast.topics.topic import FULL, NAMESPACE
 from topicast.topics.wire.messages.catalog import Compare, Compared
 from topicast.topics.wire.messages.data import Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.readers import Joined
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 
@@ -193,6 +194,21 @@ def test_epoch_with_another_number_of_topics_begins_anew() -> None:
     shopping.pass_time(3)
     assert set(shopping.topics()) == {*range(8), NAMESPACE}
     assert [shopping.columns(f"shop.{name}") for name in NAMES] == [("id",)] * len(NAMES)
+
+
+def test_answer_to_a_join_of_an_epoch_with_other_topics_plans_nothing() -> None:
+    shopping = late()
+    shopping.leave("shop.orders")
+    shopping.hold(HUB, READER, Joined)
+    joining = shopping.begin(lambda catalog: catalog.join("shop.orders"))
+    shopping.pass_time(0.3)
+    shopping.lose_store(num_topics=8)
+    while len(shopping.topics()) < 9:
+        shopping.pass_time(0.05)
+    shopping.release()
+    shopping.pass_time(3)
+    assert not joining.alive
+    assert {one.level for one in shopping.topics().values()} == {"full"}
 
 
 def test_catalogd_that_moves_is_followed() -> None:

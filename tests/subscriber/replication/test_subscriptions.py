@@ -476,6 +476,17 @@ def test_nothing_is_requested_of_another_hub_before_its_barrier(kind: type[Messa
     assert shopping.memory("shop.people") == ("id", "lost")
 
 
+def test_join_by_hand_waits_for_the_join_of_everything() -> None:
+    shopping = late(start=False)
+    shopping.lose(HUB, READER, Joined, count=1)
+    while not shopping.messages(Join):
+        shopping.pass_time(0.01)
+    joining = shopping.begin(lambda catalog: catalog.join("shop.orders"))
+    shopping.pass_time(3)
+    assert not joining.alive
+    assert set(levels(shopping).values()) == {"full"}, "its answer would have been the first"
+
+
 def test_join_that_the_hub_cannot_answer_yet_is_sent_again_when_the_hub_says() -> None:
     """P-JOIN-6."""
     shopping = late(start=False)
