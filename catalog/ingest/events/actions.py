@@ -28,7 +28,7 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from ....topics.errors import UsageError, WireError
@@ -60,6 +60,8 @@ _TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the first is not kept: only 
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
+KEYS_MAX: Final = 256  # texts of tables whose partition columns are remembered
+KEYS_CHARS_MAX: Final = 16 << 10  # of each, 2,000 as a rule: 0.5 MB of all
 MESSAGE_BYTES_MAX: Final = 256 << 20  # one ADD_PARTITION of 100,000 partitions has 230 MB
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
 GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")
@@ -312,11 +314,25 @@ def _plain(db: str) -> str:
 
 
 def _partition_keys(event: Event) -> tuple[str, ...]:
-    table = _object(event, "tableObjJson")
+    """Return the names of the partition columns of the event's table.
+
+    Each event of a partition has the whole table, which is the same from one event to the next.
+    """
+    text = event.body.get("tableObjJson")
+    if isinstance(text, str) and len(text) <= KEYS_CHARS_MAX:
+        return _known_keys(text)
+    return _keys_in(text)
+
+
+def _keys_in(text: object) -> tuple[str, ...]:
+    table = _parsed(text, "tableObjJson")
     kind, count, *keys = _typed(table, _TABLE_KEYS, "lst") or (None, None)
     if kind != "rec" or count != len(keys):
         raise WireError("partition keys are not a list of records")
     return tuple([_string(key, _KEY_NAME) for key in keys if isinstance(key, dict)])
+
+
+_known_keys = lru_cache(maxsize=KEYS_MAX)(_keys_in)
 
 
 def _name_of_values(keys: tuple[str, ...], values: object) -> str:
