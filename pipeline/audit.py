@@ -17,7 +17,7 @@ from ..topics.errors import ConfigError, LinkError, NotReady, SourceError, Sourc
 from ..topics.flags import flag, option
 from ..topics.keys.folder import DRIVER, find_credential
 from ..topics.objects.names import table_pattern
-from ..topics.settings import BLACKLISTED_DBS_DEFAULT, parse_addresses, parse_names
+from ..topics.settings import BLACKLISTED_DBS_DEFAULT, parse_names
 from .catalog import catalog_at
 from .comparison.hubs import HubSide
 from .comparison.metastores import MetastoreSide
@@ -26,9 +26,8 @@ from .comparison.selection import ObjectSelection
 from .comparison.subscribers import SubscriberSide
 from .comparison.tables import MakeMetastore
 from .comparison.verdict import HUB, METASTORE, SIDES, SUBSCRIBER, SideResult
-from .datasource.options import SourceOptions
+from .datasource.options import read_options
 from .datasource.planning import planning
-from .datasource.views import TABLES
 from .options import RunOptions, argument, called_with
 from .progress import OnProgress, RunProgress
 
@@ -117,11 +116,8 @@ def audit(spark: "SparkSession", options: AuditOptions) -> AuditReport:
     if METASTORE in sides and metastore is None:
         raise ConfigError("metastore", None, "how it is reached, or sides without it")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
-    source = SourceOptions(
-        view=TABLES.name,
-        statestores=parse_addresses(options.hubs, setting="statestores"),
-        tables=table_pattern(options.pattern),
-        key_file=key_file,
+    source = read_options(
+        {"statestores": options.hubs, "tables": options.pattern, "keyFile": key_file}
     )
     wanted = ObjectSelection(source.tables)
     report = AuditReport(

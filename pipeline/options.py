@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial, wraps
 from inspect import Signature, cleandoc, signature
@@ -52,8 +52,8 @@ class RunOptions:
 
     @property
     def hubs(self) -> str:
-        """Addresses of hubs, as ``hubs_of`` returns them."""
-        return hubs_of(self.statestores, os.environ)
+        """Addresses of hubs: those given, else those of the environment, else this machine's."""
+        return self.statestores or os.environ.get("TOPICAST_STATESTORES") or STATESTORES_DEFAULT
 
     def arguments(self, **more: Any) -> dict[str, Any]:
         """Return all as arguments of the function; ``more`` replace those of their names."""
@@ -96,8 +96,3 @@ def _explained(run: Callable[..., object], options: Any) -> str:
     wrap = partial(textwrap.fill, width=100, initial_indent=" " * 4, subsequent_indent=" " * 8)
     before, raises, after = cleandoc(run.__doc__ or "").partition("\n\nRaises:")
     return "\n".join([before, "", "Args:", *map(wrap, lines)]) + raises + after
-
-
-def hubs_of(given: str | None, environ: Mapping[str, str]) -> str:
-    """Return the addresses of hubs: ``given``, else the environment's, else this machine's."""
-    return given or environ.get("TOPICAST_STATESTORES") or STATESTORES_DEFAULT

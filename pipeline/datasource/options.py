@@ -98,15 +98,17 @@ class SourceOptions:
 
 
 def read_options(
-    given: Mapping[str, str], environ: Mapping[str, str] = os.environ
+    given: Mapping[str, str | None], environ: Mapping[str, str] = os.environ
 ) -> SourceOptions:
     """Return the options of ``spark.read``; Spark hands on their names in lower case.
+
+    None is as good as not given.
 
     Raises:
         ConfigError: there is no such option, or not with such a value; says which.
     """
     names = {own.argument.lower(): own.argument for own in declarations(SourceOptions).values()}
-    texts = {name.lower(): value for name, value in given.items()}
+    texts = {name.lower(): value for name, value in given.items() if value is not None}
     for name in texts.keys() - names.keys():
         raise ConfigError("option", name, f"one of {', '.join(names.values())}")
     usual: dict[str, str] = {}  # where other options imply another default

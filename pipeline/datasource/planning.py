@@ -31,7 +31,6 @@ from ...topics.objects.names import (
     parse_namespace_key,
     table_key,
 )
-from ...topics.settings import parse_addresses
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from ...topics.wire.messages.answers import NamedFacts, Subscribers
 from ...topics.wire.messages.connection import Welcome
@@ -45,8 +44,7 @@ from ...topics.wire.messages.questions import (
     ReadSubscribers,
     ReadVersions,
 )
-from ..options import hubs_of
-from .options import EARLIEST, LATEST, SourceOptions
+from .options import EARLIEST, LATEST, SourceOptions, read_options
 from .renewal import ApplicationProcess, grant, this_application
 from .scanning import (
     ANSWER_S,
@@ -451,8 +449,8 @@ def snapshot_version(statestores: str | None = None, *, key_file: str | None = N
     Raises:
         TopicastError: as ``planning``.
     """
-    hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")
-    with planning(SourceOptions(view="topics", statestores=hubs, key_file=key_file)) as planner:
+    given = {"view": "topics", "statestores": statestores, "keyFile": key_file}
+    with planning(read_options(given)) as planner:
         return str(planner.snapshot_version())
 
 
