@@ -38,6 +38,7 @@ _EVENTS: Final = "events"
 _ESCAPED: Final = str.maketrans(
     {c: f"%{c:02X}" for c in (*range(0x20), *(ord(c) for c in "\"#%'*/:=?\\{[]^"), 0x7F)}
 )
+_IS_ESCAPED: Final = re.compile(f"[{re.escape(''.join(map(chr, _ESCAPED)))}]")
 _ESCAPE: Final = re.compile("%([0-9A-Fa-f]{2})")
 
 
@@ -285,9 +286,16 @@ def partition_name(keys: Sequence[str], values: Sequence[str]) -> str:
     if len(keys) != len(values) or not keys:
         raise UsageError(f"{len(values)} values given for the partition keys {', '.join(keys)}")
     return "/".join(
-        f"{key.lower().translate(_ESCAPED)}={value.translate(_ESCAPED) or NULL_PARTITION}"
-        for key, value in zip(keys, values, strict=True)
+        [
+            f"{_escaped(key.lower())}={_escaped(value) or NULL_PARTITION}"
+            for key, value in zip(keys, values, strict=True)
+        ]
     )
+
+
+def _escaped(text: str) -> str:
+    """Return ``text`` as it stands in a name; hardly any has a character to be escaped."""
+    return text.translate(_ESCAPED) if _IS_ESCAPED.search(text) else text
 
 
 def partition_values(name: str) -> tuple[str, ...]:
