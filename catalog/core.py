@@ -450,7 +450,8 @@ class Catalog:
         if self.dispatcher.ready or self.background.ready:
             return now
         times = [self.poller.deadline, self.listing.deadline, self.loader.deadline()]
-        times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
+        times += [self.dispatcher.deadline, self.backfill.deadline, self.reports.deadline]
+        times += [self.admin.deadline] if self.listing.serving else []
         times += [self.reconciliation.deadline] if self.differences.may_compare else []
         times.append(self.unloading.deadline)
         return min([now + IDLE_S, *(time for time in times if time is not None)])

@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from ...topics.backports import StrEnum
@@ -158,6 +159,11 @@ class AdminOrders:
     def ready(self) -> bool:
         """Whether a turn has something to do without a new fact."""
         return any(job.tables is not None and job.seq is None for job in self._open.values())
+
+    @property
+    def deadline(self) -> float:
+        """When the next job ends, unless it makes progress; infinite: there is no job."""
+        return min((job.progress_at + STALLED_S_MAX for job in self._open.values()), default=inf)
 
     def on_order(self, peer: bytes, order: Order, *, key: str) -> None:
         """Take an order in that was given with ``key``; a wrong order is refused at once."""

@@ -188,6 +188,12 @@ class Dispatcher:
         """Whether a turn has something to send."""
         return self._pull_server.ready or self._admin.ready
 
+    @property
+    def deadline(self) -> float:
+        """When the next request has waited too long, or the next grant expires."""
+        syncs = min(self._syncs.deadline, self._early_syncs.deadline)
+        return min(self._pull_server.deadline, syncs, self.grants.deadline)
+
     def check(self) -> None:
         """Assert every invariant."""
         self._syncs.check()

@@ -71,6 +71,11 @@ class PendingRequests(Generic[KeyT, ValueT]):
     def __len__(self) -> int:
         return len(self._all)
 
+    @property
+    def deadline(self) -> float:
+        """When the time limit of the next request passes; infinite: no request has one."""
+        return next((one.expires_at for one in self._all.values()), inf)
+
     def get(self, peer: bytes, request: int) -> Pending[KeyT, ValueT] | None:
         """Return one request; None if it does not wait."""
         return self._all.get((peer, request))
@@ -300,6 +305,11 @@ class TableWaits:
 
     def __len__(self) -> int:
         return len(self._pulls)
+
+    @property
+    def deadline(self) -> float:
+        """When the next pull has waited too long; infinite: none waits."""
+        return self._pulls.deadline
 
     def add(self, peer: bytes, pull: Pull) -> bool:
         """Let a pull wait, once however often it is sent; False if too many do."""

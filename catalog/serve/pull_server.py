@@ -102,6 +102,11 @@ class PullServer:
         """Whether a turn has something to send, or to read."""
         return self._sender.ready or self._requested or self._queue.has_item(self._sender.room)
 
+    @property
+    def deadline(self) -> float:
+        """When the next pull has waited too long, or its receiver is taken for stalled."""
+        return min(self._waits.deadline, self._streams.deadline)
+
     def on_pull(self, peer: bytes, pull: Pull) -> None:
         """Take a pull in; a pull that is sent again under its id begins anew."""
         self._close(peer, pull.request)

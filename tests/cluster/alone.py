@@ -26,7 +26,7 @@ from topicast.topics.wire.messages.questions import Order
 NUM_TOPICS = 4
 PEER = b"peer"
 M = TypeVar("M")
-TURN_S = 0.1  # catalogd takes at least one turn in that time
+TURN_S = 0.1  # catalogd takes a turn in that time, if it has anything to do
 
 
 class Alone(Cluster):
@@ -79,7 +79,10 @@ class Alone(Cluster):
 
     def wait(self, seconds: float) -> None:
         """Let catalogd take in the requests, and so much time pass."""
-        self.step()
+        if self._requests:
+            self.step()
+        else:
+            self.catalogd.wake()
         self.run(self.now + seconds)
 
     def ask(self, message: Message, peer: bytes = PEER, *, client: Client | None = None) -> None:

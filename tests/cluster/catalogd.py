@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
-from topicast.catalog.core import Catalog, CatalogSettings
+from topicast.catalog.core import IDLE_S, Catalog, CatalogSettings
 from topicast.catalog.effects import (
     BeginEpoch,
     Effect,
@@ -129,6 +130,7 @@ class CatalogProcess:
         if self.mode != mode_state.mode:
             raise Violation(f"{self.mode} holds after a restart, {mode_state.mode} was stored")
         world.note(f"catalogd starts: life {self.life}")
+        self._turned_at = -inf
         self._tick(self.life)
 
     @property
@@ -154,16 +156,24 @@ class CatalogProcess:
             self.discard_tombstones()
         if self.world.chance(0.03):
             self.turn_mode(self.world.rng.choice(MODES))
-        self.turn(())
+        self.wake()
         if self.catalog is not None:
             self.published.names_known = self.catalog.names_known
             for number in range(len(self.publishers)):
                 self.feed(number, Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
 
+    def wake(self) -> None:
+        """Take a turn if one is due though nothing came, as the shell does."""
+        assert self.catalog is not None
+        now = self.world.now
+        if self.catalog.deadline(now) <= now or now >= self._turned_at + IDLE_S:
+            self.turn(())
+
     def turn(self, facts: Sequence[object]) -> None:
         world, catalog = self.world, self.catalog
         assert catalog is not None
+        self._turned_at = world.now
         happened = bool(facts)
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)

@@ -12,7 +12,7 @@ from topicast.catalog.metastore.port import Read
 from topicast.catalog.serve import pending, pull_server
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
 from topicast.catalog.serve.pull_server import STALLED_S
-from topicast.tests.cluster.alone import Alone, cold, loaded, part
+from topicast.tests.cluster.alone import TURN_S, Alone, cold, loaded, part
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.encoding import values
 from topicast.topics.objects.encoding.values import LOADING, decode_block, decode_table_value
@@ -165,6 +165,15 @@ def test_stream_whose_asker_is_silent_makes_room_in_time(core: Alone) -> None:
         core.ask(Credit(stream=4, amount=1 << 20), peer=peer)
     core.turn(1)
     assert [peer for peer, _ in answered(core)] == [b"slow"]
+
+
+def test_pull_is_refused_in_time_though_the_metastore_sends_nothing(unread: Alone) -> None:
+    unread.catalogd.hold(Read, Poll)
+    unread.ask(pull())
+    unread.wait(TABLE_WAIT_S_MAX / 2)
+    unread.ask(Credit(stream=9, amount=1))
+    unread.wait(TABLE_WAIT_S_MAX / 2 + 2 * TURN_S)
+    assert refused(unread).code == "LOADING"
 
 
 def test_time_of_a_pull_is_from_its_arrival_to_its_last_part_and_a_refused_pull_has_none() -> None:
