@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cache, cached_property
+from json.encoder import encode_basestring
+from typing import Any, Generic, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -48,26 +49,39 @@ def from_thrift(kind: type[S], struct: bytes) -> S:
 
 def thrift_json(struct: object) -> str:
     """Return the struct as the JSON of Thrift's own protocol, which takes ten times longer."""
-    form = _json_of(TType.STRUCT, struct, (type(struct),))
-    return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
+    return _text_of(TType.STRUCT, struct, (type(struct),))
 
 
-def _json_of(kind: int, value: Any, of: Any) -> object:
+def _text_of(kind: int, value: Any, of: Any) -> str:
     """Return ``value`` as TJSONProtocol writes it; ``of``: what its Thrift type is made of."""
-    if kind in {TType.STRING, TType.I32, TType.I64}:
-        return value
+    if kind == TType.STRING:
+        return encode_basestring(value)
     if kind == TType.STRUCT:
-        return {
-            str(number): {CTYPES[of_field]: _json_of(of_field, one, parts)}
-            for number, of_field, name, parts, _ in filter(None, of[0].thrift_spec)
+        found = [
+            f"{head}{_text_of(of_field, one, parts)}}}"
+            for head, of_field, name, parts in _fields_of(of[0])
             if (one := getattr(value, name)) is not None
-        }
+        ]
+        return f"{{{','.join(found)}}}"
     if kind in {TType.LIST, TType.SET}:
-        return [CTYPES[of[0]], len(value), *(_json_of(of[0], one, of[1]) for one in value)]
+        items = "".join([f",{_text_of(of[0], one, of[1])}" for one in value])
+        return f'["{CTYPES[of[0]]}",{len(value)}{items}]'
     if kind == TType.MAP:
-        held = {str(key): _json_of(of[2], one, of[3]) for key, one in value.items()}
-        return [CTYPES[of[0]], CTYPES[of[2]], len(held), held]
-    return int(value) if kind == TType.BOOL else value
+        pairs = [
+            f"{_text_of(TType.STRING, str(key), None)}:{_text_of(of[2], one, of[3])}"
+            for key, one in value.items()
+        ]
+        return f'["{CTYPES[of[0]]}","{CTYPES[of[2]]}",{len(value)},{{{",".join(pairs)}}}]'
+    return json.dumps(int(value) if kind == TType.BOOL else value)
+
+
+@cache
+def _fields_of(kind: Any) -> list[tuple[str, int, str, Any]]:
+    """Return of each field of a struct how its text begins, its type, its name and its parts."""
+    return [
+        (f'"{number}":{{"{CTYPES[of_field]}":', of_field, name, parts)
+        for number, of_field, name, parts, _ in filter(None, kind.thrift_spec)
+    ]
 
 
 def copied(struct: S) -> S:
@@ -130,6 +144,51 @@ def raw_event(
     )
 
 
+class Held(Generic[S]):
+    """A copy of a Thrift struct, which nobody changes: any number of events and reads share it."""
+
+    def __init__(self, struct: S) -> None:
+        self.kind = type(struct)
+        self.bytes = thrift_bytes(struct)
+
+    def copy(self) -> S:
+        """Return a copy that its receiver may change."""
+        return from_thrift(self.kind, self.bytes)
+
+    @cached_property
+    def struct(self) -> S:
+        """What everybody may read."""
+        return self.copy()
+
+    @cached_property
+    def text(self) -> str:
+        """What the message of an event has of it: a text in JSON, which is JSON itself."""
+        return json.dumps(thrift_json(self.struct))
+
+
+def moved(
+    partition: Held[Partition], table: tuple[str, str], columns: list[FieldSchema] | None
+) -> Held[Partition]:
+    """Return ``partition`` as one of ``table``, with these columns, else with its own."""
+    found = partition.copy()
+    found.dbName, found.tableName = table
+    if columns is not None:
+        found.sd.cols = columns
+    return Held(found)
+
+
+def message_of(value: object) -> str:
+    """Return ``value`` as the message of an event has it."""
+    if isinstance(value, Held):
+        return value.text
+    if isinstance(value, dict):
+        pairs = (f'"{name}": {message_of(of)}' for name, of in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(message_of, value))}]"
+    return json.dumps(value, default=thrift_json)
+
+
 @dataclass(frozen=True)
 class Event:
     """An event of the log; its message is written when it is first read, which is slow."""
@@ -138,20 +197,19 @@ class Event:
     type: str
     db: str
     table: str
-    body: dict[str, object]  # its Thrift structs are copies
+    body: dict[str, object]
     catalog: str = ""
 
     @cached_property
     def raw(self) -> RawEvent:
         names = {"db": self.db, "table": self.table} if self.table else {"db": self.db}
         body = {"server": "", "servicePrincipal": "", "timestamp": TIME_S, **names, **self.body}
-        message = json.dumps(body, default=thrift_json)
         return RawEvent(
             id=self.id,
             type=self.type,
             db=self.db,
             table=self.table,
-            message=message,
+            message=message_of(body),
             message_format="json-0.2",
             catalog=self.catalog,
         )
@@ -195,9 +253,9 @@ class FakeMetastore:
         self._open = threading.Event()
         self._open.set()
         self._lock = threading.RLock()
-        self._databases = {"default": Database("default", "", "file:/warehouse", {})}
-        self._tables: dict[tuple[str, str], Table] = {}
-        self._partitions: dict[tuple[str, str], dict[str, Partition]] = {}
+        self._databases = {"default": Held(Database("default", "", "file:/warehouse", {}))}
+        self._tables: dict[tuple[str, str], Held[Table]] = {}
+        self._partitions: dict[tuple[str, str], dict[str, Held[Partition]]] = {}
         self._functions: dict[tuple[str, str], Any] = {}
         self._statistics: dict[tuple[str, str, str], list[Any]] = {}
         self._events: list[Event] = []
@@ -307,12 +365,13 @@ class FakeMetastore:
         with self._reading("database"):
             if name not in self._databases:
                 raise ObjectGone(name)
-            return thrift_bytes(self._databases[name])
+            return self._databases[name].bytes
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         with self._reading("table_names"):
             self._demand_readable(db)
-            return tuple((n, t.tableType) for (d, n), t in self._tables.items() if d == db)
+            tables = self._tables.items()
+            return tuple((n, t.struct.tableType) for (d, n), t in tables if d == db)
 
     def names(self, db: str) -> tuple[str, ...]:
         with self._reading("names"):
@@ -324,7 +383,7 @@ class FakeMetastore:
             for name in names:
                 self._demand_readable(name)
             there = [name for name in names if (db, name) in self._tables]
-            return {name: thrift_bytes(self._tables[db, name]) for name in there}
+            return {name: self._tables[db, name].bytes for name in there}
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
         with self._reading("partition_names"):
@@ -338,7 +397,7 @@ class FakeMetastore:
             if len(held) <= partitions_max:
                 for name in held:
                     self._demand_readable(name)
-                return tuple(held), {name: thrift_bytes(one) for name, one in held.items()}
+                return tuple(held), {name: one.bytes for name, one in held.items()}
         return self.partition_names(db, table), None
 
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
@@ -346,7 +405,7 @@ class FakeMetastore:
             held = self._of(db, table)
             for name in held.keys() & set(names):
                 self._demand_readable(name)
-            return {name: thrift_bytes(held[name]) for name in names if name in held}
+            return {name: held[name].bytes for name in names if name in held}
 
     def functions(self, db: str) -> tuple[Function, ...]:
         with self._reading("functions"):
@@ -373,12 +432,12 @@ class FakeMetastore:
         with self._lock:
             if database.name in self._databases:
                 raise AlreadyExistsException(database.name)
-            self._databases[database.name] = copied(database)
+            self._databases[database.name] = Held(database)
             self._log("CREATE_DATABASE", database.name)
 
     def alter_database(self, name: str, new: Database) -> None:
         with self._lock:
-            self._databases[name] = copied(new)
+            self._databases[name] = Held(new)
             self._log("ALTER_DATABASE", name)
 
     def drop_database(self, name: str, delete_data: bool, cascade: bool) -> None:
@@ -396,12 +455,12 @@ class FakeMetastore:
                 raise AlreadyExistsException(table.tableName)
             stored = copied(table)
             stored.createTime = stored.createTime or TIME_S
-            self._tables[key], self._partitions[key] = stored, {}
-            self._log("CREATE_TABLE", *key, tableObjJson=copied(stored))
+            self._tables[key], self._partitions[key] = Held(stored), {}
+            self._log("CREATE_TABLE", *key, tableObjJson=self._tables[key])
 
     def get_table(self, db: str, name: str) -> Table:
         with self._lock:
-            return copied(self._demand(db, name))
+            return self._demand(db, name).copy()
 
     def alter_table(self, db: str, name: str, new: Table) -> None:
         self.alter_table_with_cascade(db, name, new, False)
@@ -411,16 +470,12 @@ class FakeMetastore:
             before = self._demand(db, name)
             del self._tables[db, name]
             key = (new.dbName, new.tableName)
-            self._tables[key] = copied(new)
+            self._tables[key] = after = Held(new)
             self._partitions[key] = held = self._partitions.pop((db, name))
-            for partition in held.values():
-                partition.dbName, partition.tableName = key
-                if cascade:
-                    partition.sd.cols = copied(new.sd).cols
-            objects = {
-                "tableObjBeforeJson": copied(before),
-                "tableObjAfterJson": copied(new),
-            }
+            if cascade or key != (db, name):
+                columns = new.sd.cols if cascade else None
+                held.update({one: moved(of, key, columns) for one, of in held.items()})
+            objects = {"tableObjBeforeJson": before, "tableObjAfterJson": after}
             self._log("ALTER_TABLE", *key, table=name, isTruncateOp="false", **objects)
 
     def drop_table(self, db: str, name: str, delete_data: bool) -> None:
@@ -433,25 +488,26 @@ class FakeMetastore:
         with self._lock:
             db, name = new[0].dbName, new[0].tableName
             table, held = self._demand(db, name), self._partitions[db, name]
+            added = {}
             for partition in new:
-                if self._name(table, partition.values) in held:
+                of = self._name(table, partition.values)
+                if of in held:
                     raise AlreadyExistsException(str(partition.values))
-            for partition in new:
-                held[self._name(table, partition.values)] = copied(partition)
-            values = [self._key_values(table, partition.values) for partition in new]
+                added[of] = Held(partition)
+            held.update(added)
             self._log(
                 "ADD_PARTITION",
                 db,
                 name,
-                tableObjJson=copied(table),
-                partitions=values,
-                partitionListJson=[copied(partition) for partition in new],
+                tableObjJson=table,
+                partitions=[self._key_values(table, partition.values) for partition in new],
+                partitionListJson=list(added.values()),
             )
             return len(new)
 
     def get_partition(self, db: str, name: str, values: Sequence[str]) -> Partition:
         with self._lock:
-            return copied(self._of(db, name)[self._name(self._demand(db, name), values)])
+            return self._of(db, name)[self._name(self._demand(db, name), values)].copy()
 
     def alter_partitions(self, db: str, name: str, new: Sequence[Partition]) -> None:
         for partition in new:
@@ -461,16 +517,16 @@ class FakeMetastore:
         with self._lock:
             table, held = self._demand(db, name), self._partitions[db, name]
             before = held.pop(self._name(table, old))
-            held[self._name(table, new.values)] = copied(new)
+            held[self._name(table, new.values)] = after = Held(new)
             self._log(
                 "ALTER_PARTITION",
                 db,
                 name,
-                tableObjJson=copied(table),
+                tableObjJson=table,
                 keyValues=self._key_values(table, old),
                 isTruncateOp="false",
-                partitionObjBeforeJson=copied(before),
-                partitionObjAfterJson=copied(new),
+                partitionObjBeforeJson=before,
+                partitionObjAfterJson=after,
             )
 
     def drop_partition(self, db: str, name: str, values: Sequence[str], delete_data: bool) -> bool:
@@ -478,7 +534,7 @@ class FakeMetastore:
             table = self._demand(db, name)
             del self._partitions[db, name][self._name(table, values)]
             gone = [self._key_values(table, values)]
-            self._log("DROP_PARTITION", db, name, tableObjJson=copied(table), partitions=gone)
+            self._log("DROP_PARTITION", db, name, tableObjJson=table, partitions=gone)
             return True
 
     def fire_listener_event(self, request: FireEventRequest) -> None:
@@ -527,7 +583,7 @@ class FakeMetastore:
                 raise self.failures.pop(0)
             yield
 
-    def _demand(self, db: str, table: str) -> Table:
+    def _demand(self, db: str, table: str) -> Held[Table]:
         found = self._tables.get((db, table))
         if found is None:
             raise NoSuchObjectException(f"{db}.{table}")
@@ -537,19 +593,19 @@ class FakeMetastore:
         if name in self.unreadable:
             raise SourceRefused(self.unreadable[name])
 
-    def _of(self, db: str, table: str) -> dict[str, Partition]:
+    def _of(self, db: str, table: str) -> dict[str, Held[Partition]]:
         self._demand_readable(table)
         if (db, table) not in self._tables:
             raise ObjectGone(f"{db}.{table}")
         return self._partitions[db, table]
 
     @staticmethod
-    def _name(table: Table, values: Sequence[str]) -> str:
-        return partition_name([key.name for key in table.partitionKeys], values)
+    def _name(table: Held[Table], values: Sequence[str]) -> str:
+        return partition_name([key.name for key in table.struct.partitionKeys], values)
 
     @staticmethod
-    def _key_values(table: Table, values: Sequence[str]) -> dict[str, str]:
-        return {key.name: v for key, v in zip(table.partitionKeys, values, strict=True)}
+    def _key_values(table: Held[Table], values: Sequence[str]) -> dict[str, str]:
+        return {key.name: v for key, v in zip(table.struct.partitionKeys, values, strict=True)}
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
         if self.records is False or not self.logs:
