@@ -571,7 +571,7 @@ class Catalogd:
         """Return what is to be known of hubs and clients."""
         return Connections(
             hubs=tuple(self._facts_of(hub) for hub in self._hubs),
-            handshake_failed_s=self._link.counts.handshake_failed_ago_s(),
+            refused_handshake=self._link.counts.refused_handshake(),
         )
 
     def _facts_of(self, hub: HubConnection) -> HubFacts:

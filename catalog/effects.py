@@ -5,6 +5,7 @@ from typing import Final
 
 from ..topics.keys.clients import Client
 from ..topics.streams.bulk import SendTo
+from ..topics.verdict import RefusedHandshake
 from ..topics.wire.messages.answers import HubFacts
 from ..topics.wire.messages.fields import Message
 from .follow.notes import Noted
@@ -74,10 +75,10 @@ class FloorRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """Fact: how each hub is connected, and how long ago a client was refused; None: never."""
+    """Fact: how each hub is connected, and the last client that was refused; None: none was."""
 
     hubs: tuple[HubFacts, ...] = ()
-    handshake_failed_s: float | None = None
+    refused_handshake: RefusedHandshake | None = None
 
 
 Fact = Answer | Requested | Minted | FloorRaised | HistoryRead | Connections

@@ -163,7 +163,7 @@ class CatalogIntrospection:
         return CatalogStatus(
             metastore=metastore,
             hubs=self.connections.hubs,
-            handshake_failed_s=self.connections.handshake_failed_s,
+            refused_handshake=self.connections.refused_handshake,
             rules=self._namespace.rules(),
             epoch=epoch,
             start=start,

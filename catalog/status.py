@@ -16,7 +16,14 @@ from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.objects.source_problem import ProblemKind, SourceProblem
 from ..topics.topic import Topic
-from ..topics.verdict import Reason, Serving, Verdict, refused_handshakes, verdict_of
+from ..topics.verdict import (
+    Reason,
+    RefusedHandshake,
+    Serving,
+    Verdict,
+    refused_handshakes,
+    verdict_of,
+)
 from ..topics.wire.messages.answers import (
     EventCost,
     EventCosts,
@@ -49,7 +56,7 @@ BEHIND_S: Final = 60.0  # that changes of the metastore wait: as long as a call 
 HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
 APART: Final = frozenset(
     (
-        *("metastore", "hubs", "handshake_failed_s", "store_problem", "rules", "counts", "topics"),
+        *("metastore", "hubs", "refused_handshake", "store_problem", "rules", "counts", "topics"),
         "memory",
         *("events", "processor", "pull_times", "reconciliation"),
     )
@@ -96,8 +103,7 @@ class CatalogStatus:
     """catalogd at one moment.
 
     Attributes:
-        handshake_failed_s: How long ago a client was refused whose key is not admitted; None: none
-            was.
+        refused_handshake: The last of a client without a key that is admitted; None: none was.
         store_problem: Why nothing can be stored now. While that is so, all else is as of the last
             commit.
         memory: What is known of the limit of memory; None: there is none.
@@ -130,7 +136,7 @@ class CatalogStatus:
 
     metastore: MetastoreFacts
     hubs: tuple[HubFacts, ...] = ()
-    handshake_failed_s: float | None = None
+    refused_handshake: RefusedHandshake | None = None
     store_problem: StoreError | None = None
     memory: MemoryFacts | None = None
     rules: tuple[Rule, ...] = ()
@@ -207,7 +213,7 @@ def verdict(status: CatalogStatus) -> Verdict:
             *_comparison(status.reconciliation),
             *_hubs(status.hubs),
             *_rules(status.rules),
-            *refused_handshakes(status.handshake_failed_s),
+            *refused_handshakes(status.refused_handshake),
         )
     )
 

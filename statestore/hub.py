@@ -25,6 +25,7 @@ from ..topics.policy import Policy
 from ..topics.slices import in_slices
 from ..topics.streams.bulk import Sender, SendTo
 from ..topics.turn import Turn
+from ..topics.verdict import RefusedHandshake
 from ..topics.wire import encode
 from ..topics.wire.header import PROTOCOL
 from ..topics.wire.messages.answers import DriverStatus, HubTopic, Inspected, SubscriberStatus
@@ -149,9 +150,9 @@ class Hub:
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
         self.pages = ""
         """Where the hub's pages are, as its shell has set it; empty: nowhere that others reach."""
-        self.handshake_failed_s: float | None = None
-        """For how long no client has been refused at its handshake, as the shell last saw it;
-        None: none ever was."""
+        self.refused_handshake: RefusedHandshake | None = None
+        """The last client that was refused at its handshake, as the shell last saw it; None: none
+        ever was."""
 
     @property
     def deadline(self) -> float:
@@ -309,7 +310,7 @@ class Hub:
             behind_s=ingest.behind_s(),
             streams=len(self._sender),
             seeding=ingest.seeding,
-            handshake_failed_s=self.handshake_failed_s,
+            refused_handshake=self.refused_handshake,
             answers_audited=self._membership.audits,
             answers_differing=self._membership.audit_differences,
             answers_differed_s=self._membership.differed_s(),

@@ -285,7 +285,7 @@ class Statestored:
         """Make a slice of the next status, if it is time."""
         if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
-            self._hub.handshake_failed_s = self._link.counts.handshake_failed_ago_s()
+            self._hub.refused_handshake = self._link.counts.refused_handshake()
             self._slices = self._hub.status_in_slices()
         status = next(self._slices) if self._slices is not None else None
         if status is None:

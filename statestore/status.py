@@ -16,7 +16,14 @@ from ..topics.objects.drivers import ANNOUNCED, CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
-from ..topics.verdict import Reason, Serving, Verdict, refused_handshakes, verdict_of
+from ..topics.verdict import (
+    Reason,
+    RefusedHandshake,
+    Serving,
+    Verdict,
+    refused_handshakes,
+    verdict_of,
+)
 from ..topics.wire.messages.answers import (
     AttachedDrivers,
     DriverStatus,
@@ -44,7 +51,7 @@ from .members.membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
 APART: Final = (
-    *("seeding", "rival", "behind_s", "handshake_failed_s", "answers_differed_s", "memory"),
+    *("seeding", "rival", "behind_s", "refused_handshake", "answers_differed_s", "memory"),
     *("counts", "driver_counts", "applied"),
     *ROWS,
 )
@@ -105,7 +112,7 @@ class HubStatus:
     behind_s: float  # for how long it has lacked what catalogd announced; 0: it lacks nothing
     streams: int
     seeding: bool  # whether some topics have not been caught up once
-    handshake_failed_s: float | None  # since a client with a wrong key tried to connect
+    refused_handshake: RefusedHandshake | None  # the last client with a wrong key
     answers_audited: int  # tables whose content in memory readers have compared with catalogd
     answers_differing: int  # those that were not equal
     answers_differed_s: float | None  # since the last of these; None: all were equal
@@ -131,7 +138,7 @@ def verdict(status: HubStatus) -> Verdict:
             *_behind(status),
             *_differing(status),
             *_drivers(status.drivers),
-            *refused_handshakes(status.handshake_failed_s),
+            *refused_handshakes(status.refused_handshake),
         )
     )
 

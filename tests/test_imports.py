@@ -60,7 +60,7 @@ ONE_WAY = {
     "topics": (
         *("errors", "backports", "slices", "sizes", "histogram", "newest", "settings", "flags"),
         *("requests", "liveness", "notebook", "objects", "topic", "policy", "wire", "comparison"),
-        *("turn", "keys", "streams", "link", "verdict", "memory"),
+        *("turn", "keys", "streams", "verdict", "link", "memory"),
     ),
     "topics/memory": ("system_memory", "limited_topic", "memory_limit"),
     "topics/objects": (

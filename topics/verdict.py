@@ -55,6 +55,17 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedHandshake:
+    """The last handshake that was refused: how long ago, and from which address, if that is known.
+
+    A client without a key is refused before its address is.
+    """
+
+    ago_s: float
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """``reasons`` why a process does not serve as it should, the worst first; none: it serves."""
 
@@ -130,15 +141,18 @@ def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
     return tuple(lines)
 
 
-def refused_handshakes(ago_s: float | None) -> tuple[Reason, ...]:
-    """Return the reason that a client was refused ``ago_s`` ago, if that was lately."""
-    if ago_s is None or ago_s > HANDSHAKES_S:
+def refused_handshakes(last: RefusedHandshake | None) -> tuple[Reason, ...]:
+    """Return the reason that a client was refused, if the ``last`` time was lately."""
+    if last is None or last.ago_s > HANDSHAKES_S:
         return ()
+    what = "a client without a key, or with one that is not admitted, tries to connect"
+    if last.host:
+        what = f"a client at {last.host}, whose key is not admitted, tries to connect"
     return (
         Reason(
             state=Serving.DEGRADED,
             code="handshakes_failed",
-            what="a client without a key, or with one that is not admitted, tries to connect",
+            what=what,
             mend="topicast doctor, on the client's host, says which key it has; "
             "topicast keys list, on catalogd's, which ones are admitted",
         ),

@@ -26,7 +26,7 @@ from topicast.topics.objects.rules import Rule
 from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import NAMESPACE
-from topicast.topics.verdict import HANDSHAKES_S, Serving
+from topicast.topics.verdict import HANDSHAKES_S, RefusedHandshake, Serving
 from topicast.topics.wire.messages.answers import HeldTopic, HubFacts
 from topicast.topics.wire.messages.questions import (
     ReadHeldTopics,
@@ -181,7 +181,9 @@ def test_changes_that_wait_for_long_are_said_unless_their_cause_is(
 
 def test_store_without_room_is_worse_than_all_else(status: CatalogStatus) -> None:
     full = StoreFull("/state/catalog.sqlite3", "cannot grow", "free space on its disk")
-    reasons = verdict(replace(status, store_problem=full, handshake_failed_s=1.0)).reasons
+    reasons = verdict(
+        replace(status, store_problem=full, refused_handshake=RefusedHandshake(1.0))
+    ).reasons
     assert [(one.state, one.code) for one in reasons] == [
         (NOT_SERVING, "store_full"),
         (DEGRADED, "handshakes_failed"),
@@ -228,8 +230,9 @@ def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_r
 
 
 def test_clients_that_are_refused_degrade_for_a_minute(status: CatalogStatus) -> None:
+    ago = (0.0, HANDSHAKES_S, HANDSHAKES_S + 0.1)
     codes = [
-        [one.code for one in verdict(replace(status, handshake_failed_s=ago_s)).reasons]
-        for ago_s in (None, 0.0, HANDSHAKES_S, HANDSHAKES_S + 0.1)
+        [one.code for one in verdict(replace(status, refused_handshake=last)).reasons]
+        for last in (None, *map(RefusedHandshake, ago))
     ]
     assert codes == [[], ["handshakes_failed"], ["handshakes_failed"], []]

@@ -63,7 +63,7 @@ from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.objects.source_problem import ProblemKind, SourceProblem
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
-from topicast.topics.verdict import Verdict
+from topicast.topics.verdict import RefusedHandshake, Verdict
 from topicast.topics.wire.messages.answers import DriverStatus, HubFacts, HubTopic, SubscriberStatus
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Welcome
 from topicast.topics.wire.messages.questions import ReadDrivers, ReadSubscribers, ReadTopics
@@ -501,7 +501,7 @@ CASES: Final = (
     Case(
         ("TopicastHandshakesFailed", "handshakes_failed"),
         lambda: [
-            *status(hub(handshake_failed_s=3.0)),
+            *status(hub(refused_handshake=RefusedHandshake(3.0, "10.0.0.7"))),
             "",
             "$ topicast keys list",
             *listed(KEYS, CLIENTS, width=WIDTH),

@@ -95,6 +95,7 @@ class Gate:
     """
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", admitted: AdmittedKeys) -> None:
+        self.refused_host = ""  # where the client is that was refused last; any thread reads it
         self._admitted = admitted
         self._requests = context.socket(zmq.REP)
         self._requests.linger = 0
@@ -113,10 +114,12 @@ class Gate:
 
     def _answer(self) -> None:
         while len(parts := self._requests.recv_multipart()) > 1:
-            version, request, domain, _, _, mechanism, *credentials = parts
+            version, request, domain, address, _, mechanism, *credentials = parts
             public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
             admits = self._admitted.admits(domain.decode("utf-8"), public.decode("ascii"))
             verdict = (b"200", b"OK", public) if admits else (b"400", b"no client", b"")
+            if not admits:
+                self.refused_host = address.decode("ascii", "replace")
             self._requests.send_multipart((version, request, *verdict, b""))
         self._requests.close()
 

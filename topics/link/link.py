@@ -33,6 +33,7 @@ import zmq
 
 from ..errors import NotReady, UsageError
 from ..keys.credential import KeyPair
+from ..verdict import RefusedHandshake
 from .curve import KEY_OF, AcceptedConnections, AdmittedKeys, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
 from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketRole, read_max
@@ -106,12 +107,15 @@ class LinkCounts:
     handshakes_failed: int = 0
     # When the last of them was refused, in monotonic seconds: a broken connection was not.
     handshake_failed_at: float | None = None
+    handshake_failed_host: str = ""  # where that client is; empty: it sent no key
     revoked: int = 0  # not delivered, or shut down: the connection's key is not admitted any more
 
-    def handshake_failed_ago_s(self) -> float | None:
-        """Return the seconds since a handshake was refused; None: none was."""
+    def refused_handshake(self) -> RefusedHandshake | None:
+        """Return when a handshake was refused last, and from where; None: none was."""
         at = self.handshake_failed_at
-        return None if at is None else max(time.monotonic() - at, 0.0)
+        if at is None:
+            return None
+        return RefusedHandshake(max(time.monotonic() - at, 0.0), self.handshake_failed_host)
 
 
 @dataclass(slots=True)
@@ -640,6 +644,8 @@ class Link:
             self.counts.handshakes_failed += 1
             if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:  # else the connection was lost
                 self.counts.handshake_failed_at = time.monotonic()
+                gate = self._gate if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else None
+                self.counts.handshake_failed_host = "" if gate is None else gate.refused_host
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             port.handshake, port.failures = Handshake.DONE, 0
             port.early.clear()

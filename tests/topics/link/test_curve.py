@@ -54,8 +54,9 @@ def test_key_that_is_not_admitted_gets_past_no_handshake_until_it_is(hub, make_o
         lambda: hub.poll(0.01) or hub.counts.handshakes_failed
     )  # the hub may notice the refusal later than the reader
     assert hub.counts.received == 0
-    refused_s = until(hub.counts.handshake_failed_ago_s, what="the refusal")
-    assert refused_s < 60
+    refused = until(hub.counts.refused_handshake, what="the refusal")
+    assert refused.ago_s < 60
+    assert refused.host == "127.0.0.1"
     hub.admit("router", {PAIR.public, public})
     until(lambda: exchange(hub, other) is Handshake.DONE)
     other.send("control", b"hello")

@@ -64,7 +64,7 @@ def test_connection_that_breaks_in_its_handshake_was_not_refused(hub):
     """Given a peer that ends before it has shown a key, as when this process stopped for long."""
     _throw(hub.bind_router("second", ANY), b"")
     until(lambda: hub.poll(0.05) == [] and hub.counts.handshakes_failed, what="its end")
-    assert hub.counts.handshake_failed_ago_s() is None
+    assert hub.counts.refused_handshake() is None
 
 
 def test_garbage_on_the_port_is_no_frame_and_others_are_served(hub, reader, introduce, frames):
