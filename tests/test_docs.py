@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.wire import header as h
 from topicast.topics.wire.messages.answers import Inspected, columns_of
+from topicast.topics.wire.messages.data import ORIGINS
 from topicast.topics.wire.refusal import Refusal
 from topicast.topics.wire.shapes import SHAPES
 
@@ -262,3 +264,9 @@ def test_promises_say_which_of_their_tests_make_test_leaves_out(page: str) -> No
     assert len(named) > 10
     wrong = [one[:2] for one in named if _is_nightly(*one[:2]) != bool(one[2])]
     assert wrong == []
+
+
+def test_words_for_a_change_are_all_in_the_operators_page() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (told,) = [text for text in page.split("\n\n") if text.startswith("Programs get two words")]
+    assert {*ORIGINS.values(), *ChangeKind} == set(re.findall(r"`([a-z]+(?:-up)?)`", told))

@@ -105,9 +105,10 @@ def events() -> None:
 def status(*, statestores: str, timeout_s: float, output: str) -> None:
     """Show whether catalogd follows events, how far it is, how fast, and what takes long.
 
-    DISABLED: --hms_event_polling_interval_s is 0. PAUSED: by an operator. ERROR: the metastore has
-    not told events for 10 s. STOPPED: another metastore answers. In every state but a pause
-    catalogd itself reads again what it has missed: no invalidation is needed.
+    DISABLED: --hms_event_polling_interval_s is 0. PAUSED: by an operator. ERROR: for 10 s the
+    metastore has not answered for events, or it records none. STOPPED: another metastore answers.
+    In every state but a pause catalogd itself reads again what it has missed: no invalidation is
+    needed.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
