@@ -27,7 +27,10 @@ KEY_CHARS: Final = 40  # of a key of 32 bytes in Z85, as ZeroMQ writes it
 
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@-]{{0,{NAME_MAX - 1}}}", re.ASCII)
 _KEY: Final = re.compile(rf"[0-9A-Za-z.:+=^!/*?&<>()[\]{{}}@%$#-]{{{KEY_CHARS}}}", re.ASCII)
-_HEADER: Final = "# Clients of Topicast: name, role, public key, address of a hub; databases.\n"
+_HEADER: Final = (
+    "# Clients of Topicast: name, role, public key, address of a hub; databases.\n"
+    "# topicast keys writes this file anew, without other comments.\n"
+)
 _NEXT: Final = "next="
 _DATABASES: Final = "databases="
 
