@@ -16,7 +16,8 @@ class AttachStatus:
     ``control``: the less of what the application and the operators want: on, dry-run or off.
     ``staleness_s``: since the last heartbeat from catalogd, infinite before the first heartbeat.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
-    ``connection_problem``: which server is not reached from here, or does not accept the key.
+    ``connection_problem``: which server is not reached from here, does not accept the key, or does
+    not register the driver.
     ``sessions``, ``relations``: sessions, and the relations that they had cached at the last look;
     ``connect_sessions``: how many of the sessions are of clients of Spark Connect.
     ``changes``: received; ``changes_ignored``: those that need no refresh. ``refreshes``: relations

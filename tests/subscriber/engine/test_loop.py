@@ -32,6 +32,7 @@ from topicast.subscriber.protocol.effects import (
     EngineRestarted,
     Notify,
     PinsNotHeld,
+    Registration,
     Send,
     Subscribe,
 )
@@ -280,6 +281,18 @@ def test_pins_that_do_not_fit_are_logged(
 ) -> None:
     loop.perform([PinsNotHeld(tables=3, needed_bytes=900, room_bytes=100)])
     assert "tables=3 needed_bytes=900 room_bytes=100" in caplog.text
+
+
+def test_refusal_of_a_hub_is_logged_and_its_end_as_loudly(
+    loop: EngineLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop.perform([Registration(hub="tcp://hub:24000", why="no room: name another")])
+    loop.perform([Registration(hub="tcp://hub:24000", why="")])
+    levels = [(one.levelname, one.getMessage()) for one in caplog.records]
+    assert levels == [
+        ("WARNING", "not registered: statestored=tcp://hub:24000 reason=no room: name another"),
+        ("WARNING", "registered: statestored=tcp://hub:24000"),
+    ]
 
 
 def test_address_that_is_malformed_is_not_connected_to(
