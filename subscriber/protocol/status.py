@@ -85,7 +85,8 @@ class Stats:
     ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
     ``connection_problem``: which server is not reached from here, does not accept our key, or does
-    not register us, and what to do; empty when all are used. ``connected``: a hub has registered us, and is not silent.
+    not register us, and what to do; empty when all are used.
+    ``connected``: a hub has registered us, and is not silent.
     ``evictions``: topics lowered, and pulled tables evicted, to make room. ``pulls_not_kept``:
     replies larger than the room for pulled tables, or not worth the tables that would have to go.
     ``stale_replies``: replies older than what was already returned, which were pulled again.
