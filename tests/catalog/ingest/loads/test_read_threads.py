@@ -26,6 +26,7 @@ from topicast.catalog.metastore.port import (
     TableRead,
     TableRequest,
 )
+from topicast.catalog.model.namespace import names_sum
 from topicast.tests.cluster.fake_metastore import (
     TIME_S,
     FakeMetastore,
@@ -284,6 +285,8 @@ def test_names_of_some_databases_are_listed_after_one(metastore: FakeMetastore) 
     found = perform(metastore, ListNames())
     assert isinstance(found, NamesListed)
     assert sorted(found.tables["d"]) == ["flat", "t"]
+    assert found.sums["d"] == names_sum(["t", "flat"])
+    assert "table_names" not in metastore.calls, "types cost it ten times as much"
     metastore.failures.append(SourceError("down"))
     assert perform(metastore, ListNames()) == ListingFailed(error="down")
 
