@@ -8,7 +8,7 @@ import click
 from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
 from ...topics.objects.rules import EVERY, STATES
-from ...topics.settings import Address, parse_addresses
+from ...topics.settings import parse_addresses
 from ...topics.wire.messages.answers import NamedFacts
 from ...topics.wire.messages.questions import ReadDriver
 from ..client.operator import (
@@ -100,13 +100,15 @@ def drivers(
         raise UsageError(f"drivers {state}: either --app PATTERN, or --all for every driver")
     if state is not None or rules:
         given: tuple[str, ...] = ()
+        listed: list[Record] = []
         if state is not None:
-            given = (state, EVERY if app is None else _meant(addresses, app))
-        if every:
             listed = each_once(at_each(addresses, drivers_of)[0])
-            count = sum(one.get("state") != GONE for one in listed)
-            note(f"drivers {state} --all: {count} are attached, and those that attach later")
+            given = (state, EVERY if app is None else _meant(listed, app))
         facts = ordered("drivers", given, statestores=statestores, timeout_s=timeout_s)
+        if state is not None:
+            attached = [one for one in listed if one.get("state") != GONE]
+            count = sum(app is None or matches(one, app) for one in attached)
+            note(f"of the drivers that are attached now, {count} match")
         printed = Output(output)
         if state is None or printed.is_json:
             printed.rows(RULES, _rules(facts), nothing=NO_RULES)
@@ -142,10 +144,9 @@ def _print(records: list[Record], printed: Output, *, app: str | None, ill: bool
     printed.rows(SHOWN, records if printed.is_json else shown(records), nothing=nothing)
 
 
-def _meant(addresses: tuple[Address, ...], app: str) -> str:
+def _meant(listed: list[Record], app: str) -> str:
     """Return the application id of the one driver whose id begins with ``app``, else ``app``."""
-    found = each_once(at_each(addresses, drivers_of)[0])
-    names = {one.get("application_id") for one in found if is_id(one, app)}
+    names = {one.get("application_id") for one in listed if is_id(one, app)}
     return str(names.pop()) if len(names) == 1 else app
 
 

@@ -110,15 +110,15 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
     try:
         done = topicast("drivers", "off", "--all", f"--statestores={served.statestores}")
         assert done.stdout.startswith("all drivers are off, also those that attach later; ")
-        assert done.stderr == (
-            "note: drivers off --all: 1 are attached, and those that attach later\n"
-        )
+        assert done.stderr == "note: of the drivers that are attached now, 1 match\n"
         until(obeyed("off"), timeout_s=20, what="the order")
         assert listed(served)["app-1@node1:7"]["control"] == "off"
         shown = json.loads(printed(served, "dry-run", "--app=etl-*", "--output=json"))
         assert shown[0] == {"applications": "*", "state": "off"}
         assert shown[1] == {"applications": "etl-*", "state": "dry-run"}
         until(obeyed("dry-run"), timeout_s=20, what="the canary")
+        done = topicast("drivers", "off", "--app=elt-*", f"--statestores={served.statestores}")
+        assert done.stderr == "note: of the drivers that are attached now, 0 match\n"
         with Subscriber(served.statestores, timeout_s=30) as later:
             assert later.driver.wanted("other") == "off", "the rule holds for later drivers, too"
             assert later.driver.wanted("etl-8") == "dry-run"
