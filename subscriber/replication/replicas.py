@@ -243,7 +243,7 @@ class TopicReplicas:
         self._changed = self.has_work = True
 
     def drop(self, topic: int) -> None:
-        """Stop following ``topic``; its read floor stays."""
+        """Stop following ``topic``; its read floor stays. The namespace leaves with all others."""
         replica = self._topics[topic]
         if replica.is_live:
             self._read_floor.answered(topic, replica.position)
@@ -254,9 +254,6 @@ class TopicReplicas:
         self.resident_set.discard(topic)
         self.change_feed.discard(topic)
         self._wake(topic)
-        if topic == NAMESPACE:
-            for other in self._topics:
-                self.update_access(other)
 
     def without_position(self) -> tuple[int, ...]:
         """Return the topics at minimal that have no position yet."""

@@ -115,6 +115,13 @@ def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() ->
     assert follows(driver) == (0, 1)
 
 
+def test_audits_count_as_a_reader_goes_on_with_them_also_after_it_has_begun_anew() -> None:
+    driver, _ = with_reader()
+    for audits in (5, 8, 8, 2, 3):
+        assert driver.receive(READER_CONTROL, replace(status(), audits=audits)) == []
+    assert driver.status.answers_audited == 3 + 1
+
+
 def test_reported_level_holds_until_the_next_report() -> None:
     """P-JOIN-3: whether it comes in a Join, a Status or a Drop."""
     driver, _ = with_reader()

@@ -274,7 +274,7 @@ def test_reader_at_minimal_is_sent_stubs() -> None:
     topic = topic_of([value(1), value(2, b"a", 500), tombstone(TABLE + b"b", 3)], version=3)
     [only] = answered(topic, want(1, MINIMAL))
     assert [entry.kind for entry in only.entries] == [STUB, 2]
-    assert not only.invalidate_all
+    assert (only.last, only.invalidate_all) == (True, False)
 
 
 @pytest.mark.parametrize("wanted", [want(0, MINIMAL), want(1, MINIMAL), want(3, MINIMAL, epoch=4)])
