@@ -11,8 +11,9 @@ from topicast.tests.spark.conftest import Drivers
 
 PREPARE = """
 import os
-from topicast.subscriber.spark.java import java_class, java_object, java_source, java_unit
+from topicast.subscriber.spark.java import java_class, java_object, java_source
 from topicast.subscriber.spark.planning.router import router_source
+from topicast.subscriber.spark.refresh.registry import registry_source
 
 class NoCompiler:
     '''A JVM whose Spark has no compiler.'''
@@ -26,13 +27,9 @@ class NoCompiler:
         found = getattr(self.it, name)
         return NoCompiler(found) if type(found).__name__ == "JavaPackage" else found
 
-room = "topicast.subscriber.spark"
 own = {
-    "Sessions": java_unit(
-        java_source(room + ".refresh", "TopicastSessions"),
-        java_source(room + ".refresh", "TopicastFormer"),
-    ),
-    "Listener": java_source(room + ".writes", "TopicastListener"),
+    "Sessions": registry_source(),
+    "Listener": java_source("topicast.subscriber.spark.writes", "TopicastListener"),
     "Planning": router_source(spark._jvm),
 }
 own = {name: source.replace("Topicast", "Kept") for name, source in own.items()}

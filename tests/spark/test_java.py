@@ -1,10 +1,18 @@
 """What our classes of Java do when threads meet in them, those of a killed agent among them."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import pyspark
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from topicast.tests.spark.applications import Application
+from topicast.cli.quickstart.metastore.java import cache_folder, java_home_for_spark
+from topicast.subscriber.spark.jar.bootstrap import bootstrap_source
+from topicast.subscriber.spark.java import java_object, java_unit
+from topicast.tests.spark.applications import SPARK, Application
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
@@ -14,6 +22,7 @@ from topicast.subscriber.spark.jar.bootstrap import bootstrap_source
 from topicast.subscriber.spark.java import java_class, java_object, java_source, java_unit
 from topicast.subscriber.spark.planning.router import Router, router_source
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
+from topicast.subscriber.spark.refresh.registry import registry_source
 attach(spark, hub).detach()  # whatever was attached in other modules
 registry = Catalyst.probe(spark).registry
 registry.adopt(spark._jsparkSession)
@@ -53,11 +62,74 @@ public final class Race extends Thread {
     }
 }
 """
+UNREADABLE = """
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusCache;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import SEQ;
+
+public final class Unreadable {
+    // Return how often the lister of the relation of now has listed when a statement has it do so.
+    public int refreshed() throws Exception {
+        Index present = new Index(false);
+        TopicastFamilies all = new TopicastFamilies();
+        all.discarded("session", "shop.orders", new Index(true));
+        all.find("session", "shop.orders").loaded(present);
+        present.refresh();
+        return present.refreshed;
+    }
+
+    static final class Index implements FileIndex {
+        FileStatusCache fileStatusCache = NoopCache$.MODULE$;
+        final boolean fails;
+        int refreshed;
+        Index(boolean fails) { this.fails = fails; }
+        public void refresh() {
+            if (fails) throw new IllegalStateException("no such store");
+            fileStatusCache.invalidateAll();
+            refreshed++;
+        }
+        public Seq rootPaths() { return null; }
+        public Seq listFiles(Seq partitions, Seq data) { return null; }
+        public String[] inputFiles() { return new String[0]; }
+        public long sizeInBytes() { return 0L; }
+        public org.apache.spark.sql.types.StructType partitionSchema() { return null; }
+    }
+}
+"""
+TURKISH = """
+public final class Turkish {
+    public boolean isMeant(String key, String name) {
+        java.util.Locale before = java.util.Locale.getDefault();
+        java.util.Locale.setDefault(new java.util.Locale("tr"));
+        try {
+            return TopicastIceberg.isMeant(key, name);
+        } finally {
+            java.util.Locale.setDefault(before);
+        }
+    }
+}
+"""
+LISTER = """
+leaf = spark.table("superseded.t")._jdf.queryExecution().analyzed().collectLeaves().head()
+kept = spark._jvm.java.lang.ref.WeakReference(leaf.relation().location())
+"""
+NOBODY_TAKES = """
+public final class Full {
+    // Queue so many executions of 1 MB each, and return what is taken first.
+    public String run(int times) throws Exception {
+        TopicastListener listener = new TopicastListener(Integer.valueOf(10000));
+        for (int at = 0; at < times; at++) listener.add("executed " + at, new byte[1 << 20]);
+        return listener.take(0L, 0L);
+    }
+}
+"""
+HEAP_MB = 128
 MARKS = 2_000_000  # 2 s; before, one of half a million was lost
 
 
 @pytest.fixture(scope="module")
-def driver(drivers: Drivers) -> Iterator[Application]:
+def driver(drivers: Drivers) -> Application:
     driver = drivers.writer
     driver.do(f"hub = {drivers.daemons.hub_address!r}")
     driver.do(PREPARE)
@@ -124,3 +196,73 @@ def test_endpoint_of_a_killed_agent_is_not_asked_once_the_next_agent_has_begun(
         assert driver.do("mine.status()['reader_failures']") == "0", "it has no readers"
     finally:
         driver.do("mine.end()")
+
+
+def of_registry(source: str) -> str:
+    """Return what makes an object of the class ``source``, beside the registry's own classes."""
+    name = source.partition("class ")[2].partition(" ")[0]
+    return f"java_object(spark._jvm, {name!r}, java_unit(registry_source(), {source!r}))"
+
+
+def test_statement_does_not_fail_because_files_that_it_does_not_read_cannot_be_listed(
+    driver: Application,
+) -> None:
+    """Given a former relation of the table, at another location that cannot be reached."""
+    seq = "scala.collection.immutable.Seq" if SPARK >= (4, 0) else "scala.collection.Seq"
+    source = UNREADABLE.replace("SEQ", seq)
+    assert driver.do(f"{of_registry(source)}.refreshed()") == 2, "once for the others"
+
+
+def test_table_of_iceberg_is_known_by_its_name_in_each_language(driver: Application) -> None:
+    """Given a JVM in Turkish, where TITLE in lower case has an i without a dot."""
+    driver.do(f"turkish = {of_registry(TURKISH)}")
+    assert driver.do("turkish.isMeant('shop.TITLE', 'shop.title')") is True
+    assert driver.do("turkish.isMeant('SHOP.ITEMS', 'shop')") is True
+    assert driver.do("turkish.isMeant('shop.titles', 'shop.title')") is False
+
+
+def test_relation_that_a_query_has_superseded_is_not_kept_alive(driver: Application) -> None:
+    """Given no refresh after it, as when the driver is detached meanwhile."""
+    driver.sql("CREATE DATABASE superseded", "CREATE TABLE superseded.t USING parquet AS SELECT 1")
+    driver.rows("SELECT * FROM superseded.t")
+    driver.do("import gc; its = Catalyst.probe(spark); mine = spark._jsparkSession.sessionUUID()")
+    driver.do(LISTER)
+    driver.do("registry.supersede('superseded', 't')")
+    driver.do("del leaf; gc.collect()")
+
+    def is_gone() -> bool:
+        driver.do("spark._jvm.System.gc(); gc.collect()")
+        return driver.do("kept.get() is None") is True
+
+    until(is_gone, timeout_s=20, what="nobody holds it", interval_s=1.5)
+    assert driver.do("'superseded.t' in its.look()[mine].tables"), "a refresh finds that it was"
+
+
+@contextmanager
+def small_jvm(heap_mb: int) -> Iterator[Any]:
+    """Run a JVM that has Spark's classes, and so much heap, until the block ends."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    java_home = java_home_for_spark(cache_folder())
+    port, token, process = launch_gateway(
+        jarpath=str(next(jars.glob("py4j-*.jar"))),
+        classpath=str(jars / "*"),
+        javaopts=[f"-Xmx{heap_mb}m"],
+        java_path=str(java_home / "bin" / "java"),
+        die_on_exit=True,
+        enable_auth=True,
+        return_proc=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait()
+
+
+def test_executions_that_no_agent_takes_are_missed_before_they_fill_the_heap() -> None:
+    """Given an agent that cannot be started: before, each insert held 0.6 MB of the heap."""
+    source = java_unit(bootstrap_source(), NOBODY_TAKES)
+    with small_jvm(HEAP_MB) as jvm:
+        assert str(java_object(jvm, "Full", source).run(3 * HEAP_MB)).startswith("missed ")

@@ -2,7 +2,9 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Questions of anybody in this JVM, which the agent takes and answers; texts of JSON. */
+/** Hands questions of the driver's Python to the agent, and the agent's answers back; both are
+    texts of JSON. Threads of PySpark's gateway ask, and wait; one thread of the agent's gateway
+    takes, and others answer. The object's lock guards all that is in it. */
 public final class TopicastBoard implements Runnable {
     private static final int ASKED_MAX = 100;  // threads that wait at the same time
     private static final int CHARACTERS_MAX = 65536;  // of a question; ours have 100

@@ -28,12 +28,14 @@ import scala.Option;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
-/** Keeps an agent beside a driver: of the JVM, or of a Python, which has its handle here.
+/** Keeps an agent beside a driver: it starts the agent's process, and another one when that has
+    ended.
 
-    With each session Spark makes one by the service file; where the jar is not on the class path,
-    Python makes the first one. The first of a context serves it: it queues what is executed, and
-    a thread of it runs the agents, one after the other, which attach through a gateway of its own.
-    A driver's Python asks them by the board. */
+    With each session Spark makes an object of this class by the service file, in the thread that
+    makes the session; where the jar is not on the class path, the driver's Python makes the first
+    one. The first object of a context serves it: it queues what is executed, and a thread of its
+    own runs the agents, one after the other, which attach through a gateway of its own. A driver's
+    Python asks them by the board. The lock of the class guards which object serves. */
 public final class TopicastBootstrap extends AbstractFunction1
         implements SparkSessionExtensionsProvider, Runnable {
     private static final String RELEASE = "@RELEASE@";  // of Topicast, which an agent must have

@@ -2,8 +2,9 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 
-/** Passes on what an agent writes to its errors, once it works. Before, it is held back: if the
-    agent ends, the last line of it says why. */
+/** Passes on what an agent writes to its standard error, once the agent works. Before, it is held
+    back: if the agent ends, the last line of it says why. Its own thread reads, so that the agent
+    never waits for a reader; the thread that runs the agent asks for the rest. */
 public final class TopicastErrors extends Thread {
     private static final int HELD_MAX = 65536;  // bytes; of more the last half is held
 

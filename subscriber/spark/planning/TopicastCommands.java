@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 
-// Whether a command runs in this thread, or has started it: it may write what it reads.
+// Whether a command runs in this thread, or has started it: it may write what it reads, so that the
+// metastore has to answer it. For any thread; there is no state.
 final class TopicastCommands implements Function {
     private static final String ID = "spark.sql.execution.id";
     private static final String ROOT = "spark.sql.execution.root.id";

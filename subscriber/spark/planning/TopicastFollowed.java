@@ -5,7 +5,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 // Of which databases and tables changes are received: only what is in these may be kept. A table is
-// wanted once it is read; Python finds out, and says what it has found.
+// wanted once a query reads it; a thread of the agent takes what is wanted, finds out, and says
+// what it has found. For any thread; the lock of ``wanted`` guards what a table is.
 final class TopicastFollowed {
     private static final int NAMES_MAX = 10000;  // tables of each kind: 1 MB
     private static final long REFUSED_NS = 5000000000L;  // until a table is looked at again

@@ -11,7 +11,9 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.hive.HiveExternalCatalog;
 import org.apache.spark.sql.internal.SharedState;
 
-// Where ours stands in the place of Spark's catalogs, and which endpoint each of them asks.
+// Where our catalog stands in the place of Spark's, and which endpoint each of ours asks. Threads
+// of the agent call it; the lock of ``installed`` guards which catalogs are replaced. Catalogs are
+// held weakly: one of a stopped context goes with that.
 final class TopicastInstalled {
     private static final Object[] NOTHING = new Object[0];
 

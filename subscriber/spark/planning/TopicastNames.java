@@ -11,8 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.types.DataType;
 
-// How objects are named, and what distinguishes reads of one object. An object is "db.table", "db"
-// for a database, "db/" for the lists of names in it, "/" for the databases.
+// How objects are named, and what distinguishes reads of one object; there is no state. An object
+// is "db.table", "db" for a database, "db/" for the lists of names in it, "/" for the databases.
 final class TopicastNames {
     static final char END = (char) 10;  // of a line, in what Python is told and says
     static final String ALL = "/";  // the databases; behind a database's name: the names in it

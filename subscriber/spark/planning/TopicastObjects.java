@@ -8,7 +8,8 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
 
-// What is kept, in no more bytes of the heap than is given: the least recently used goes first.
+// What is kept, in no more bytes of the heap than is given: the least recently used goes first. For
+// any thread, without a lock on a read.
 //
 // It lies in one map for each object. A change removes an object's map; a load puts its result into
 // the map that it took before it began, so what was loaded across a change is lost.

@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.Platform;
 public final class TopicastPlanning {
     private static final long KNOWN_MS = 300;  // for the subscriber, by a table's first read
     private static final long AGAIN_MS = 5000;  // likewise; nobody else answers
-    private static final long CONFIRM_MS = 400;  // for a round trip; Python waits less long
+    private static final long CONFIRM_MS = 400;  // for a round trip; the agent waits less long
     private static final String TRANSPORT = "TTransportException";
     private static final String NOT_FOLLOWED = "not followed";
 
@@ -34,7 +34,7 @@ public final class TopicastPlanning {
         relations = new TopicastRelations(registry);
     }
 
-    // ---- what Python calls
+    // ---- what the agent calls
 
     // Stand in the catalogs' place, and keep so many bytes; nothing is served before live().
     // ``validate``: by what a table is confirmed before it is answered: none, catalogd, or hms.

@@ -2,8 +2,9 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 
-// Questions of readers in this JVM, which a thread of Python takes and answers with yes or no. Each
-// is of one read, so that an answer is never older than the question.
+// Questions of readers in this JVM, which a thread of the agent takes and answers with yes or no.
+// Each is of one read, so that an answer is never older than the question. The object's lock guards
+// all.
 final class TopicastQuestions {
     private static final int WAITING_MAX = 10000;  // readers: each is a thread of the application
     private static final char END = (char) 10;

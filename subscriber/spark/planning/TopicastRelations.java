@@ -2,7 +2,7 @@ import java.lang.reflect.Method;
 import java.util.concurrent.ConcurrentHashMap;
 
 // Tables that were not read since their files may have changed: what Spark's sessions keep of one
-// goes before its first read returns.
+// goes before its first read returns. The agent notes them, and queries read; for any thread.
 final class TopicastRelations {
     private static final int NAMES_MAX = 10000;  // tables: 1 MB
 

@@ -3,6 +3,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
 import org.apache.spark.util.SizeEstimator;
 
 // How many bytes of the heap a result of Spark's catalog is taken for: never less than it has.
+// For any thread; there is no state.
 final class TopicastSizes {
     static long ofText(String text) {
         if (text == null) return 0;

@@ -3,7 +3,9 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
-// What was written and no sync has passed: until then the metastore is asked for it. And which tables statements of this driver have changed, for Python to report.
+// What was written and no sync has passed: until then the metastore is asked for it. And which
+// tables statements of this driver have changed, for the agent to report. Queries mark and look in
+// their threads, two threads of the agent wait for writes and for such tables.
 final class TopicastWrites {
     private static final int NAMES_MAX = 10000;  // of each kind: 1 MB
 
@@ -18,7 +20,7 @@ final class TopicastWrites {
         this.objects = objects;
     }
 
-    // Let Python wait for writes, or not any more.
+    // Let the agent wait for writes, or not any more.
     void open(boolean open) {
         this.open = open;
         synchronized (this) {

@@ -1,5 +1,10 @@
 """All sessions of a JVM, also those not made by Python, and their relations: TopicastSessions.java.
 
+A file beside it has the class of each concern: TopicastRule looks through plans, TopicastFamilies
+has the relations of one table, TopicastFormer what DataFrames still hold, TopicastPaths relations
+over paths, TopicastIceberg its catalogs. TopicastListing lists files, in threads of TopicastTasks;
+TopicastSpark reaches what Spark does not offer.
+
     session of Python ──adopt──▶ its extensions ──inherited──▶ newSession, cloneSession, streams …
                                       │ each, when its analyzer is made: nothing of it is cached yet
     execution of any other ──accept──▶ known, weakly ──look──▶ the tables of each, in one call
@@ -22,7 +27,10 @@ TABLE_THREADS_MAX: Final = 4  # of them for one table: eight tables that hang de
 FOLDERS_MAX: Final = 100  # looked at for files that are gone: 3 s of one thread at 30 ms a call
 
 _NAME: Final = "TopicastSessions"
-_UNIT: Final = (_NAME, "TopicastFormer")
+_PARTS: Final = (  # of the registry, each a class of that name
+    *("TopicastFamilies", "TopicastFormer", "TopicastIceberg", "TopicastIdentity"),
+    *("TopicastListing", "TopicastPaths", "TopicastRule", "TopicastSpark", "TopicastTasks"),
+)
 
 
 def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
@@ -37,5 +45,9 @@ def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
         Py4JError, TypeError: it cannot be made in this Spark.
     """
     bounds = (THREADS_MAX, TABLE_THREADS_MAX, FOLDERS_MAX)
-    source = java_unit(*(java_source(__package__, name) for name in _UNIT))
-    return java_singleton(jvm, _NAME, source, state, relations, *bounds)
+    return java_singleton(jvm, _NAME, registry_source(), state, relations, *bounds)
+
+
+def registry_source() -> str:
+    """Return the Java source of the registry and of its parts."""
+    return java_unit(*(java_source(__package__, one) for one in (_NAME, *_PARTS)))

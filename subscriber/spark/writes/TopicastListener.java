@@ -1,3 +1,4 @@
+import java.lang.ref.SoftReference;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Collection;
@@ -19,9 +20,12 @@ import org.apache.spark.sql.streaming.StreamingQueryListener;
 import scala.Function1;
 
 /** Queues what one context executes, from its first session on, for the agent of now, or a later
-    one. It is compiled once for all versions of Spark: what differs in them is called by name. */
+    one. Spark's bus calls it in one thread, which waits for nobody; a thread of the agent takes,
+    and threads of the driver's Python wait until their statement was handled. The object's lock
+    guards the queue. It is compiled once for all versions of Spark: what differs in them is called
+    by name. */
 public final class TopicastListener extends SparkListener {
-    private static final int QUEUE_MAX = 10000;  // executions; each holds its plan in the JVM
+    private static final int QUEUE_MAX = 10000;  // executions; a plan of 50 columns has 0.6 MB
     private static final int TAKEN_MAX = 100;  // of them that are kept until they are handled
     private static final long END_MS = 300L;  // that the end of an application waits
     private static final long START_MS = 2000L;  // likewise, while its first agent starts
@@ -39,9 +43,9 @@ public final class TopicastListener extends SparkListener {
         "RefreshTableCommand", "RefreshTable", "RefreshResource"}));  // of plans, by their classes
 
     private final int max;
-    private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, and of what
+    private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, of what, softly
     private final HashSet open = new HashSet();  // ids of executions that write, of the bus alone
-    private final HashSet same = new HashSet();  // of those that are a part of a write, or all of it
+    private final HashSet same = new HashSet();  // of those that are a part of a write, or it
     private final HashMap parts = new HashMap();  // id of one that has not begun -> what it began
     private final AtomicLong marks = new AtomicLong();  // that were sent through the bus
     private long seen;  // the last of them that came out of it
@@ -107,17 +111,36 @@ public final class TopicastListener extends SparkListener {
             wait(left);
             if (mine != agent) return "";
         }
-        if (missed == 0 && waiting.isEmpty()) return "ended";
+        Object first = firstAlive();
         if (missed > 0) {
             last = "missed " + missed;
             missed = 0;
+        } else if (first == null) {
+            return "ended";
         } else {
+            of = first;
             last = (String) waiting.poll();
-            of = waiting.poll();
             taken.add(last);
-            taken.add(of);
+            taken.add(waiting.poll());
         }
         return last;
+    }
+
+    /** Returns of what the first one is that waits; null: none waits. Those before it for which the
+        heap had no room are missed. */
+    Object firstAlive() {
+        while (!waiting.isEmpty()) {
+            Object what = waiting.poll();
+            SoftReference held = (SoftReference) waiting.poll();
+            Object found = held.get();
+            if (found != null) {
+                waiting.addFirst(held);
+                waiting.addFirst(what);
+                return found;
+            }
+            missed++;
+        }
+        return null;
     }
 
     /** Lets what a process has taken that has ended, and not handled, be taken once more. */
@@ -287,13 +310,15 @@ public final class TopicastListener extends SparkListener {
         notifyAll();
     }
 
-    synchronized void add(String what, Object of) {
+    /** Queues what has happened, and of what. That is held softly: while no agent takes it, as
+        where none can be started, Java discards it before the driver's heap is full. */
+    public synchronized void add(String what, Object of) {
         if (stopped) return;
         if (waiting.size() >= 2 * max) {
             missed++;
         } else {
             waiting.add(what);
-            waiting.add(of);
+            waiting.add(new SoftReference(of));
         }
         notifyAll();
     }
