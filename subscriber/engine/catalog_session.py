@@ -5,7 +5,6 @@ Pulled ── of the accepted start? ──▶ Fetcher ── whole ──▶ Pu
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -22,14 +21,13 @@ from ...topics.wire.messages.catalog import (
     Pulled,
     Sync,
     Synced,
-    Validate,
     Validated,
 )
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import A, MetastoreQuestion, answer_to
 from ...topics.wire.messages.reports import Reported
-from ...topics.wire.refusal import Refusal, error_of
+from ...topics.wire.refusal import Refusal
 from ..fetch.fetcher import (
     Fetch,
     Fetcher,
@@ -47,9 +45,10 @@ from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import ReadFloor, TopicView, View
+from .request_waits import End, QuestionWait, RequestWait, ValidateWait
 from .write_outbox import WriteOutbox, WriteSender
 
-W = TypeVar("W", bound="_SyncWait | _ValidateWait | _QuestionWait[Any]")
+W = TypeVar("W", bound=RequestWait[Any])
 
 LAST_WORD_S: Final = 0.25  # before a sync times out: a round trip to catalogd, under load
 
@@ -90,7 +89,7 @@ class CatalogSession:
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
-        self._requests: Requests[_SyncWait | _ValidateWait | _QuestionWait[Any]] = Requests(next_id)
+        self._requests: Requests[RequestWait[Any]] = Requests(next_id)
         self.address = ""  # of catalogd; empty: not known yet
 
     @property
@@ -109,16 +108,16 @@ class CatalogSession:
         catalogd says for what it waits.
         """
         asks_at = self._turn.now + within_s - min(LAST_WORD_S, within_s / 2)
-        wait = _SyncWait(self, self._subscriptions, self._replicas, scope=scope, asks_at=asks_at)
-        return self._begin(wait)
+        end = self._requests.close
+        return self._begin(_SyncWait(end, self._subscriptions, scope=scope, asks_at=asks_at))
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Wait[Mapping[int, Version]]:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
-        return self._begin(_ValidateWait(self, epoch, claims))
+        return self._begin(ValidateWait(self._requests.close, epoch, claims))
 
     def ask(self, question: MetastoreQuestion[A]) -> Wait[A]:
         """Get what catalogd reads from the metastore, because nobody holds it."""
-        return self._begin(_QuestionWait(self, question))
+        return self._begin(QuestionWait(self._requests.close, question))
 
     def fetch(self, request: PartitionRequest, *, bytes_max: float) -> Wait[Result]:
         """Get a table from catalogd, in no more than so many bytes."""
@@ -133,10 +132,6 @@ class CatalogSession:
     def detach(self, fetch: Fetch) -> None:
         """Take a caller off its fetch, which goes on for other callers."""
         self.fetcher.detach(fetch)
-
-    def cancel(self, request: int) -> None:
-        """Repeat a request no longer."""
-        self._requests.close(request)
 
     def unanswered(self, fetch: Fetch) -> str:
         """Say why a fetch has no outcome yet."""
@@ -188,7 +183,7 @@ class CatalogSession:
         if not self._accepts(validated.epoch, validated.start):
             return
         wait = self._requests.get(validated.request)
-        if isinstance(wait, _ValidateWait):
+        if isinstance(wait, ValidateWait):
             self._end(validated.request)
             epoch = validated.epoch
             wait.stale = {at: Version(now_at, epoch) for at, now_at in validated.stale}
@@ -196,7 +191,7 @@ class CatalogSession:
     def on_inspected(self, answer: Inspected) -> None:
         """Complete a question about the metastore."""
         wait = self._requests.get(answer.request)
-        if isinstance(wait, _QuestionWait) and isinstance(answer, answer_to(type(wait.question))):
+        if isinstance(wait, QuestionWait) and isinstance(answer, answer_to(type(wait.question))):
             self._end(answer.request)
             wait.answer = answer
 
@@ -209,22 +204,12 @@ class CatalogSession:
         """A pull is not answered now, or never."""
         self.fetcher.on_refused(refused)
 
-    def on_sync_refused(self, refused: Refused) -> None:
-        """Send what is refused again later, until its caller times out; but for pulls.
-
-        A sync that catalogd can never answer, because no events reach it, fails, and so does a
-        question that the metastore refuses.
-        """
+    def on_refused(self, refused: Refused) -> None:
+        """Send what is refused again later, until its caller times out, or fail it; not a pull."""
         self.reports.on_refused(refused)
         wait = self._requests.get(refused.request)
-        if isinstance(wait, _SyncWait | _QuestionWait):
-            wait.why = refused.message
-        if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
+        if wait is not None and wait.refuse(refused):
             self._end(refused.request)
-            wait.error = SourceError(f"nothing can be synced, because {refused.message}")
-        elif isinstance(wait, _QuestionWait) and not refused.retry_ms:
-            self._end(refused.request)
-            wait.error = error_of(refused)
         until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
 
@@ -235,7 +220,7 @@ class CatalogSession:
             return
         for request, wait in self._requests.due(self._turn.now):
             self._send(Connection.SERVICE, wait.message(request))
-            if isinstance(wait, _SyncWait) and self._turn.now < wait.asks_at:
+            if self._turn.now < wait.asks_at:
                 self._requests.send_by(request, wait.asks_at)
         for report in self.reports.due():
             self._send(Connection.SERVICE, report)
@@ -362,29 +347,19 @@ class PulledTables:
         self._replicas.update_access(topic)
 
 
-class _SyncWait(Wait[None]):
+class _SyncWait(RequestWait[None]):
     """Until each followed topic has reached the position that catalogd's answer names.
 
     Of one table that is its topic, and the namespace; a database's tables may be in any topic.
     """
 
     def __init__(
-        self,
-        session: CatalogSession,
-        subscriptions: Subscriptions,
-        replicas: TopicReplicas,
-        *,
-        scope: Scope,
-        asks_at: float,
+        self, end: End, subscriptions: Subscriptions, *, scope: Scope, asks_at: float
     ) -> None:
-        self.request = 0  # its id
+        super().__init__(end, asks_at=asks_at)
         self.positions: dict[int, tuple[int, int]] | None = None  # None: not answered yet
-        self.error: SourceError | None = None  # why it will not be answered
-        self.why = ""  # what catalogd waits for, as it last said
-        self.asks_at = asks_at  # when it is asked for the last time
-        self._session = session
         self._subscriptions = subscriptions
-        self._replicas = replicas
+        self._replicas = subscriptions.replicas
         self._scope = scope
 
     def message(self, request: int) -> Sync:
@@ -397,16 +372,12 @@ class _SyncWait(Wait[None]):
             return tuple(self.positions or ())
         return NAMESPACE, table_topic(*self._scope, self._replicas.view.num_topics)
 
-    def poll(self) -> Done[None] | None:
-        if self.error is not None:
-            raise self.error
-        is_behind = self.positions is None or next(self._behind(), None) is not None
-        return None if is_behind else DONE
-
     def keys(self) -> tuple[Key, ...]:
-        return (self,) if self.positions is None else (next(self._behind()),)
+        """Return this wait, or, once it is answered, a topic that is behind."""
+        return super().keys() if self.positions is None else (next(self._behind()),)
 
     def missing(self) -> str:
+        """Say who lags."""
         if self.positions is None:
             return self.why or "catalogd has not answered the sync: topicast status says why"
         wanted = {topic: self.positions[topic] for topic in self._behind()}
@@ -418,8 +389,15 @@ class _SyncWait(Wait[None]):
             )
         return f"this subscriber has not reached the sync in {len(wanted)} topics: {hub.missing()}"
 
-    def close(self) -> None:
-        self._session.cancel(self.request)
+    def _result(self) -> Done[None] | None:
+        is_behind = self.positions is None or next(self._behind(), None) is not None
+        return None if is_behind else DONE
+
+    def final(self, refused: Refused) -> TopicastError | None:
+        """Fail where no events reach catalogd; any other refusal passes."""
+        if refused.code != Refusal.NO_EVENTS:
+            return None
+        return SourceError(f"nothing can be synced, because {refused.message}")
 
     def _behind(self) -> Iterator[int]:
         """Yield the followed topics that have not reached their positions."""
@@ -428,63 +406,6 @@ class _SyncWait(Wait[None]):
             at = live_at(topic)
             if topic in self._replicas and (at is None or at < positions.get(topic, (0, 0))):
                 yield topic
-
-
-class _ValidateWait(Wait[Mapping[int, Version]]):
-    """Until catalogd has said which claims are stale."""
-
-    def __init__(self, session: CatalogSession, epoch: int, claims: tuple[Claimed, ...]) -> None:
-        self.request = 0  # its id
-        self.stale: dict[int, Version] | None = None  # None: not answered yet
-        self._session = session
-        self._epoch = epoch
-        self._claims = claims
-
-    def message(self, request: int) -> Validate:
-        """Return what to send."""
-        return Validate(request=request, epoch=self._epoch, claims=self._claims)
-
-    def poll(self) -> Done[Mapping[int, Version]] | None:
-        return None if self.stale is None else Done(self.stale)
-
-    def keys(self) -> tuple[Key, ...]:
-        return (self,)
-
-    def missing(self) -> str:
-        return "catalogd has not answered the validation"
-
-    def close(self) -> None:
-        self._session.cancel(self.request)
-
-
-class _QuestionWait(Wait[A]):
-    """Until catalogd has answered what it reads from the metastore."""
-
-    def __init__(self, session: CatalogSession, question: MetastoreQuestion[A]) -> None:
-        self.question = question
-        self.request = 0  # its id
-        self.answer: A | None = None
-        self.error: TopicastError | None = None  # why it will not be answered
-        self.why = ""  # why it is not answered now
-        self._session = session
-
-    def message(self, request: int) -> MetastoreQuestion[A]:
-        """Return what to send."""
-        return replace(self.question, request=request)
-
-    def poll(self) -> Done[A] | None:
-        if self.error is not None:
-            raise self.error
-        return None if self.answer is None else Done(self.answer)
-
-    def keys(self) -> tuple[Key, ...]:
-        return (self,)
-
-    def missing(self) -> str:
-        return f"catalogd has not answered{self.why and f': {self.why}'}"
-
-    def close(self) -> None:
-        self._session.cancel(self.request)
 
 
 class _FetchWait(Wait[Result]):

@@ -426,7 +426,7 @@ class Core:
             (Connection.SERVICE, FunctionPage): catalog.on_inspected,
             (Connection.SERVICE, StatisticsPage): catalog.on_inspected,
             (Connection.SERVICE, Reported): catalog.on_reported,
-            (Connection.SERVICE, Refused): catalog.on_sync_refused,
+            (Connection.SERVICE, Refused): catalog.on_refused,
             (Connection.PULLS, Pulled): catalog.on_pulled,
             (Connection.PULLS, Refused): catalog.on_pull_refused,
         }

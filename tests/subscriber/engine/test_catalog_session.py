@@ -9,7 +9,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.cluster.cluster import Way
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, SourceError, UsageError
-from topicast.topics.wire.messages.catalog import Compared, Pull, Pulled, Sync, Synced
+from topicast.topics.wire.messages.catalog import Compared, Pull, Pulled, Sync, Synced, Validated
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk, Delta
 from topicast.topics.wire.messages.fields import Message
@@ -207,6 +207,16 @@ def test_refused_pull_is_sent_again_or_fails_with_what_catalogd_says(pulling: Sh
     pulling.alter(Pulled, lambda part: refuse(part.request, "BROKEN", 0), count=1)
     with pytest.raises(UsageError, match="catalogd refused: a reason"):
         pulling.table("shop.orders")
+
+
+def test_validation_that_is_refused_for_good_fails_with_what_catalogd_says(
+    shopping: Shopping,
+) -> None:
+    shopping.alter(Validated, lambda answer: refuse(answer.request, "BUSY", 200), count=1)
+    assert shopping.call(lambda catalog: catalog.outdated(["shop.orders"])) == frozenset()
+    shopping.alter(Validated, lambda answer: refuse(answer.request, "BROKEN", 0), count=1)
+    with pytest.raises(UsageError, match="catalogd refused: a reason"):
+        shopping.call(lambda catalog: catalog.outdated(["shop.orders"]), wait_s=0.5)
 
 
 def test_sync_returns_when_everything_joined_has_reached_it(shopping: Shopping) -> None:
