@@ -123,19 +123,20 @@ class Policies:
     def sizes(self, policy: Policy, topics: Mapping[int, Topic]) -> Mapping[int, int] | None:
         """Return the bytes at FULL of what ``policy`` sees of each of ``topics``.
 
-        Topics that have changed are sized again, as many as one call may. Of the others the size
-        may be that of a version before; where there is none, return None. After some calls all
-        have a size.
+        Topics without a size come first, then those that have changed, as many as one call may
+        size. The size of the others may be that of a version before; where there is none, return
+        None. After some calls all have a size.
         """
-        left, found = SIZED_MAX, {}
-        for number, topic in topics.items():
+        unsized = [
+            number for number, topic in topics.items() if not self._has(policy, number, topic)
+        ]
+        left = SIZED_MAX
+        for number in (*unsized, *topics):
             if left > 0:
-                left -= self._size(policy, number, topic)
-            known = self._sizes.get((policy, number))
-            if known is None or known[0] != topic.epoch:
-                return None
-            found[number] = known[-1]
-        return found
+                left -= self._size(policy, number, topics[number])
+        if not all(self._has(policy, number, topics[number]) for number in unsized):
+            return None
+        return {number: self._sizes[policy, number][-1] for number in topics}
 
     def renew_sizes(self, topics: Mapping[int, Topic], policies: Iterable[Policy]) -> None:
         """Size some topics for the ``policies`` of members; after some calls all of them."""
@@ -158,6 +159,11 @@ class Policies:
         self._sizes = {key: size for key, size in known if key[0] in policies}
         topics = dict(topics)
         self._to_size = ((one, number, topics[number]) for one in policies for number in topics)
+
+    def _has(self, policy: Policy, number: int, topic: Topic) -> bool:
+        """Tell whether topic ``number`` was sized in its present epoch."""
+        known = self._sizes.get((policy, number))
+        return known is not None and known[0] == topic.epoch
 
     def _size(self, policy: Policy, number: int, topic: Topic) -> int:
         """Size topic ``number`` unless its size is the newest; return how many groups that took."""

@@ -286,14 +286,15 @@ def test_sizes_of_a_new_policy_are_counted_in_steps_while_its_reader_waits(
 
     for topic in (1, 2, 3):
         change(topic, 1, size=100)
-    for _ in range(2):
+    for version in (2, 3):
         later = join(1, 2, 3)
         assert isinstance(later, Refused)
         assert (later.code, later.request, later.retry_ms > 0) == ("RETRY", 2, True)
+        change(1, version, size=100)  # which is not sized again before the others are
     before = whole(1, 2, 3)
     assert join(1, 2, 3) == before
-    for topic in (1, 2, 3):
-        change(topic, 2, size=200)
+    for topic, version in ((1, 4), (2, 2), (3, 2)):
+        change(topic, version, size=200)
     assert join(1, 2, 3) == whole(1) + before[1:], "a size of before will do: no reader waits"
     assert join(1, 2, 3) == whole(1, 2) + before[2:]
 
