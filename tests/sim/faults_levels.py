@@ -83,6 +83,13 @@ class NeverJoinsMinimal(Subscriptions):
         """Do nothing."""
 
 
+class JoinsBeforeThePlan(Subscriptions):
+    def join(self, topics: Sequence[int], level: int) -> None:
+        planned, self.planned = self.planned, self.planned or frozenset()
+        super().join(topics, level)
+        self.planned = planned
+
+
 class KeepsWhatStubsEnd(ResidentSet):
     def apply_to_pulled(self, topic: int, held: TopicView, entries: Iterable[Entry]) -> None:
         if held is not self.view.topics.get(topic):
@@ -238,6 +245,11 @@ class ConfirmsEverything(ReadView):
 
 FAULTS = (
     # what is planned, reserved and held
+    Fault(
+        "a start plans by the answer to its own Join",
+        "first_answer_is_to_another_join",
+        (JoinsBeforeThePlan,),
+    ),
     Fault("a plan fits the budget", BY_SEED, (PlansThreeBudgets,)),
     Fault("room is made before it is taken", BY_SEED, (RaisesFirst,)),
     Fault("what does not fit is not admitted", BY_SEED, (AdmitsAnything, HasRoomForAnything)),
