@@ -31,13 +31,21 @@ class Unreadable:
 
     def note(self) -> None:
         """Log which tables cannot be read since the last turn, and which can be again."""
-        known, loading = self.tables.items(), self._loader.large.is_loading
-        bad = self._loader.large.bad_partitions()
+        known, large = self.tables, self._loader.large
+        bad, failed, rejected = (
+            large.bad_partitions(),
+            self._loader.errors,
+            self._tables.rejected_why,
+        )
+        if not (bad or failed or rejected or known or self.partitions):
+            return  # as in almost every turn
         self._note_partitions(bad)
         unreadable = {  # until its load has ended, which may fail again
-            table: why for table, why in known if loading(table) and table not in bad
+            table: why
+            for table, why in known.items()
+            if large.is_loading(table) and table not in bad
         }
-        unreadable |= {**self._loader.errors, **self._tables.rejected_why}
+        unreadable |= {**failed, **rejected}
         for table in sorted(unreadable.keys() - self.tables.keys()):
             text = f"{table_name(*table)} cannot be read: {unreadable[table]}"
             self._log(text, trouble=True)

@@ -130,6 +130,8 @@ class PendingRequests(Generic[KeyT, ValueT]):
 
     def expire(self) -> tuple[Pending[KeyT, ValueT], ...]:
         """Remove and return the requests whose time limit has passed."""
+        if self.deadline > self._clock.now:  # as in almost every turn
+            return ()
         return self._remove(
             takewhile(lambda one: one.expires_at <= self._clock.now, self._all.values())
         )
@@ -208,6 +210,9 @@ class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
                 published.
             polled: The newest poll that brought everything, and up to which arrival number.
         """
+        if not len(self):  # as in almost every turn
+            self._last_seq.clear()
+            return ()
         awaited = {number for number, _ in self.awaited() if number <= polled[0]}
         self._last_seq = {number: self._last_seq.get(number, polled[1]) for number in awaited}
         ended = (key for key in self.awaited() if key[0] in awaited)

@@ -14,6 +14,7 @@ as its UTF-8 does, so bounds may be compared as either. A name that no key can h
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 from ..errors import UsageError, WireError
@@ -126,16 +127,19 @@ def shared_fact_key(of: str) -> bytes:
     return _bounded(_FACTS + b"\0" + _part(of) + b"\0")
 
 
+@cache
 def rules_key() -> bytes:
     """Return the key of the rules for drivers."""
     return shared_fact_key(_DRIVERS)
 
 
+@cache
 def problem_key() -> bytes:
     """Return the key of the reason why changes of the metastore do not arrive."""
     return shared_fact_key(_METASTORE)
 
 
+@cache
 def pause_key() -> bytes:
     """Return the key of who has paused the metastore's events."""
     return shared_fact_key(_EVENTS)

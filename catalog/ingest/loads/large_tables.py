@@ -152,6 +152,8 @@ class LargeTables:
 
         Events that wait for a comparison are not among these: PendingEvents counts them.
         """
+        if not self._loads:  # as in almost every turn, which looks for them several times
+            return {}
         loads = ((table, load.seq) for table, load in self._loads.items() if scope.includes(table))
         return {table: seq for table, seq in loads if seq is not None}
 

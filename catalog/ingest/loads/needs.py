@@ -164,7 +164,7 @@ class Backlog:
 
     def oldest(self, scope: Scope) -> int:
         """Return the number of the oldest gap if anything in ``scope`` needs a resync."""
-        return self.seq if self.count(scope) else NEVER
+        return self.seq if self.seq != NEVER and self.count(scope) else NEVER
 
     def count(self, scope: Scope) -> int:
         """Return how many tables in ``scope`` need a resync. Cost: O(1)."""
