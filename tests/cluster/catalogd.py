@@ -194,7 +194,7 @@ class CatalogProcess:
             return  # its store has another epoch, of which it knows nothing
         world.hold(catalog.memory)
         if happened or catalog.memory is not None:  # else the core is as it was
-            world.check(catalog)
+            world.check(catalog, entries=sum(map(len, self.published.topics.values())))
 
     def discard_tombstones(self, tombstones_max: int = TOMBSTONES_MAX) -> None:
         """Keep so many tombstones of each topic, as if more were too many."""

@@ -46,7 +46,8 @@ from topicast.topics.wire.messages.reports import Report, Reported
 
 HUBS = 2
 CONTENT_BYTES_MAX = 6000  # of a limited process: about what it has of a few tables
-CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much as a step
+CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much as a step,
+ENTRIES_OF_A_STEP = 20  # if a core has no more entries than that; else so many times as much
 SETUPS = (Setup(), Setup(automatic=True), Setup())
 # Requests that are repeated where a connection was lost, and their answers: they may come twice.
 REPEATED = (
@@ -207,10 +208,13 @@ class Cluster:
             act()
         self.now = until
 
-    def check(self, core: Catalog | Hub | Core | Publisher) -> None:
-        """Have a core assert what always holds, now and then: it costs as much as a step."""
+    def check(self, core: Catalog | Hub | Core | Publisher, *, entries: int = 0) -> None:
+        """Have a core assert what always holds, now and then: a fifth of what steps cost.
+
+        ``entries``: how many it has, if that is what an assertion costs.
+        """
         self._steps += 1
-        if self._steps % self._check_every == 0:
+        if self._steps % (self._check_every * max(1, entries // ENTRIES_OF_A_STEP)) == 0:
             core.check()
 
     def memory(self) -> MemoryLimit | None:

@@ -23,40 +23,56 @@ class SimFolders:
 
     def __init__(self) -> None:
         self._rows = SortedDict[bytes, tuple[Folder, ...]]()  # by key
+        self._at = SortedDict[str, dict[bytes, None]]()  # by location: the keys of its rows
 
     def copy(self) -> "SimFolders":
         """Return one that has the same."""
         found = SimFolders()
         found._rows = self._rows.copy()
+        found._at = SortedDict({at: dict(keys) for at, keys in self._at.items()})
         return found
 
     def clear(self) -> None:
         """Have none."""
         self._rows.clear()
+        self._at.clear()
 
     def commit(self, changes: FolderChanges) -> None:
         """Have what ``changes`` make of it."""
         for group in changes.ended:
             for key in [*self._rows.irange(group, group_end(group), inclusive=(True, False))]:
+                self._set(key, ())
                 del self._rows[key]
-        self._rows.update(changes.rows)
+        for key, folders in changes.rows.items():
+            self._set(key, folders)
 
     def folders_at(self, locations: Sequence[str]) -> list[FolderRow]:
         """Return the rows at any of ``locations``."""
-        return [row for row in self._every() if row.location in locations]
+        return [row for at in locations for row in self._rows_at(at)]
 
     def folders_in(self, location: str) -> Iterator[FolderRow]:
         """Yield the rows below ``location``."""
-        return (row for row in self._every() if row.location.startswith(location + "/"))
+        inside = self._at.irange(location + "/", location + "0", inclusive=(False, False))
+        return (row for at in inside for row in self._rows_at(at))  # "0" follows "/"
 
     def folders_of(self, first: bytes, end: bytes) -> list[FolderRow]:
         """Return the rows of these keys."""
         keys = self._rows.irange(first, end, inclusive=(True, False))
         return [FolderRow(key, *one) for key in keys for one in self._rows[key]]
 
-    def _every(self) -> Iterator[FolderRow]:
-        for key, folders in self._rows.items():
-            yield from (FolderRow(key, *one) for one in folders)
+    def _rows_at(self, location: str) -> Iterator[FolderRow]:
+        for key in self._at.get(location, ()):
+            yield from (FolderRow(key, *one) for one in self._rows[key] if one.location == location)
+
+    def _set(self, key: bytes, folders: tuple[Folder, ...]) -> None:
+        for gone in self._rows.get(key, ()):
+            keys = self._at.get(gone.location, {})
+            keys.pop(key, None)
+            if not keys:
+                self._at.pop(gone.location, None)
+        self._rows[key] = folders
+        for one in folders:
+            self._at.setdefault(one.location, {})[key] = None
 
 
 @dataclass(slots=True)
