@@ -344,7 +344,7 @@ class Metastore(Protocol):
         """
 
     def names(self, db: str) -> tuple[str, ...]:
-        """Return the names that ``table_names`` does, for a tenth of its cost."""
+        """Return the names that ``table_names`` does, in a fiftieth of the metastore's time."""
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""

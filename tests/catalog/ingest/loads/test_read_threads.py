@@ -286,7 +286,7 @@ def test_names_of_some_databases_are_listed_after_one(metastore: FakeMetastore) 
     assert isinstance(found, NamesListed)
     assert sorted(found.tables["d"]) == ["flat", "t"]
     assert found.sums["d"] == names_sum(["t", "flat"])
-    assert "table_names" not in metastore.calls, "types cost it ten times as much"
+    assert "table_names" not in metastore.calls, "types take it fifty times as long"
     metastore.failures.append(SourceError("down"))
     assert perform(metastore, ListNames()) == ListingFailed(error="down")
 
