@@ -159,6 +159,7 @@ def wakes(*addresses: str) -> list[tuple[float, Effects]]:
 
 
 def test_only_hub_is_greeted_after_growing_pauses() -> None:
+    """P-LIVE-8."""
     found = wakes("hub-0")
     pauses_s = [later - former for (former, _), (later, _) in pairwise(found)]
     own = 1 + session_of(Turn[Effect](), ("hub-0",)).jitter

@@ -317,20 +317,6 @@ def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again(
     assert {one.topic for status in found for one in status.positions} == named
 
 
-def test_hub_that_stays_silent_is_greeted_less_and_less_often() -> None:
-    """P-LIVE-8."""
-    shopping = late()
-    shopping.cluster.cut.add((HUB, READER))
-    hellos = []
-    for _ in range(4):
-        before = len(shopping.messages(Hello))
-        shopping.pass_time(10)
-        hellos.append(len(shopping.messages(Hello)) - before)
-    assert hellos[0] >= 6
-    assert hellos[0] > hellos[-1]
-    assert 2 <= hellos[-1] <= 6, "of two channels"
-
-
 def test_catch_up_under_way_is_requested_anew_of_the_restarted_hub() -> None:
     """P-LIVE-3, P-LIVE-10, P-SUB-3: at once, for its subscriptions are confirmed, and it joins."""
     shopping = behind(late())
