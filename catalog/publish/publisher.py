@@ -73,7 +73,6 @@ OF_ONE_MESSAGE: Final = (
     Refusal.CHUNK,
     Refusal.VECTOR,
     Refusal.TOPIC,
-    "MESSAGE",
     Refusal.WIRE,
 )
 """Refusals of one message, after which the connection goes on."""

@@ -152,7 +152,7 @@ class Dispatcher:
         self._admin = admin
         self._report_acks = report_acks
         self._syncs: EventWaits[None] = EventWaits(turn)
-        self._early_syncs: PendingRequests[int, Scope] = PendingRequests(
+        self._syncs_after_names: PendingRequests[int, Scope] = PendingRequests(
             turn, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
         )
         """Those for which names are compared first, by the round of the comparison."""
@@ -176,7 +176,7 @@ class Dispatcher:
     def waiting(self) -> int:
         """How many requests wait."""
         others = len(self._admin) + len(self._report_acks) + len(self._questions)
-        return len(self._pull_server) + len(self._syncs) + len(self._early_syncs) + others
+        return len(self._pull_server) + len(self._syncs) + len(self._syncs_after_names) + others
 
     @property
     def pull_times(self) -> HistogramFacts:
@@ -191,20 +191,23 @@ class Dispatcher:
     @property
     def deadline(self) -> float:
         """When the next request has waited too long, or the next grant expires."""
-        syncs = min(self._syncs.deadline, self._early_syncs.deadline)
+        syncs = min(self._syncs.deadline, self._syncs_after_names.deadline)
         return min(self._pull_server.deadline, syncs, self.grants.deadline)
 
     def check(self) -> None:
         """Assert every invariant."""
         self._syncs.check()
-        self._early_syncs.check()
+        self._syncs_after_names.check()
         self._pull_server.check()
         self._questions.check()
 
     def handle(  # noqa: C901 - dispatch
         self, peer: bytes, message: Message, *, client: Client
     ) -> None:
-        """Take a request of ``client`` in; most are refused until the names are known."""
+        """Take a request of ``client`` in.
+
+        Until the names are known, a Sync waits, and most other requests are refused.
+        """
         if wrong := role_fault(client, type(message)):
             self._replies.refuse(peer, request_id(message), Refusal.ROLE, why=wrong)
             return
@@ -263,7 +266,7 @@ class Dispatcher:
             case Bye():
                 self._pull_server.remove_peer(peer)
                 self._syncs.remove_peer(peer)
-                self._early_syncs.remove_peer(peer)
+                self._syncs_after_names.remove_peer(peer)
                 self._admin.remove_peer(peer)
                 self._report_acks.remove_peer(peer)
                 self._questions.remove_peer(peer)
@@ -319,20 +322,20 @@ class Dispatcher:
     def _end_syncs(self, unpublished: Callable[[Scope], int]) -> None:
         """Answer or refuse the syncs that need not wait any longer."""
         if (problem := self._differences.source_problem) is not None:
-            for early in self._early_syncs.take_all():
+            for early in self._syncs_after_names.take_all():
                 self._refuse_without_source(early.peer, early.request, problem)
             for sync in self._syncs.take_all():
                 self._refuse_without_source(sync.peer, sync.request, problem)
-        for number in self._early_syncs.awaited():
+        for number in self._syncs_after_names.awaited():
             if number <= self._reconciliation.names_rounds or not self._poller.unproven:
-                for early in self._early_syncs.take(number):
+                for early in self._syncs_after_names.take(number):
                     self._await_poll((early.peer, early.request), early.value)
         for done in self._syncs.take_published(unpublished, polled=self._poller.polled):
             self._replies.add(done.peer, self._synced(done.request))
         for late in self._syncs.expire():
             why = self._lagging(*late.key)
             self._replies.refuse(late.peer, late.request, Refusal.SOURCE, why=why)
-        for early in self._early_syncs.expire():
+        for early in self._syncs_after_names.expire():
             self._replies.refuse(early.peer, early.request, Refusal.SOURCE, why=COMPARING_NAMES)
 
     def _note_peer(self, peer: bytes, policy: Policy | None) -> None:
@@ -366,7 +369,7 @@ class Dispatcher:
         elif waiting is not None:
             why = self._lagging(*waiting.key)
             self._replies.refuse(peer, sync.request, Refusal.LAGGING, why=why)
-        elif self._early_syncs.get(peer, sync.request) is not None:
+        elif self._syncs_after_names.get(peer, sync.request) is not None:
             self._replies.refuse(peer, sync.request, Refusal.LAGGING, why=COMPARING_NAMES)
         else:
             self._begin_sync(peer, sync)
@@ -406,7 +409,7 @@ class Dispatcher:
 
     def _await_names(self, of: RequestId, scope: Scope) -> None:
         number = self._reconciliation.demand()
-        if not self._early_syncs.add(*of, key=number, value=scope):
+        if not self._syncs_after_names.add(*of, key=number, value=scope):
             self._refuse_busy(*of)
 
     def _await_poll(self, of: RequestId, scope: Scope) -> None:

@@ -1,6 +1,7 @@
 """Sockets: the four roles a socket plays, and every option of each, as one table.
 
-    PUBLISHER (XPUB, bound)  ──▶ SUBSCRIBER (SUB)       deltas, heartbeats; subscriptions come back
+    PUBLISHER (XPUB, bound)  ──▶ SUBSCRIBER (SUB)       deltas, heartbeats; subscriptions come back;
+                                                       bound by a hub, whose publisher is catalogd
     ROUTER    (bound)        ◀─▶ DEALER                 control, bulk: everything with an answer
 
 Whatever ZeroMQ would default is set here, or left out with its reason: IMMEDIATE (a frame sent

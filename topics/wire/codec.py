@@ -1,7 +1,8 @@
 """Codec: ``encode`` returns the frame of a message, ``decode`` the message of a frame.
 
 Deltas, chunks and heartbeats have the fixed header and a body of fixed structures (a row has
-nothing that nests, so no frame can cost more memory than it is long). Everything else is
+nothing that nests, so no frame can cost more memory than it is long). A barrier is what its
+subscriber has subscribed to, byte for byte (``barrier_prefix`` in header.py). Everything else is
 ``CONTROL_PREFIX`` and one MessagePack array ``[type, field, …]`` in the order of the dataclass;
 ``shapes.py`` writes its fields, and checks them. Nothing is compressed here: the values of entries,
 which most bytes are, have been compressed by catalogd (objects/encoding/values.py).

@@ -58,7 +58,7 @@ VALUE_BYTES_MAX: Final = 768 * 1024  # a chunk holds at least one value and ends
 PIECE_BYTES_MAX: Final = CHUNK_BYTES_MAX  # of a piece of a value over VALUE_BYTES_MAX
 FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
 NONCE_BYTES: Final = 16
-SET_TOPICS_MAX: Final = 256  # of a set: as many as the default number of topics
+SET_TOPICS_MAX: Final = 256  # of a set; of more topics, a set for each window
 
 LAYOUT: Final = Struct(">BHBBBBIIQQQQQQ")
 LEAD: Final = Struct(">BHB")  # the first fields, with which every frame begins
