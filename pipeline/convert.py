@@ -35,10 +35,11 @@ def convert(spark: "SparkSession", options: ConvertOptions) -> ConvertReport:
 
     if not hasattr(spark, "_jsparkSession"):
         raise UsageError("convert needs a session with a JVM, not one of Spark Connect")
-    source = table_name(*options.source_id)
+    source, target = options.tables
+    host, pid = socket.gethostname(), os.getpid()
     lease = TableLease(
-        options.target_id,
-        owner=f"convert from {source} on {socket.gethostname()}, process {os.getpid()}",
+        target,
+        owner=f"convert from {table_name(*source)} on {host}, process {pid}",
         hubs=parse_addresses(options.hubs, setting="statestores"),
         credential=find_credential(DRIVER, key_file=options.key_file, environ=os.environ),
     )

@@ -12,16 +12,7 @@ from functools import partial, reduce
 from inspect import cleandoc
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -238,7 +229,7 @@ def _kind(hint: Any, own: Flag, *, is_switch: bool) -> dict[str, Any]:
     if kind is bool:  # as gflags has it: --flag, --flag=true, --flag=false
         return {"type": bool, "is_flag": False, "flag_value": "true"}
     kind = {Path: PathName(), float: _Number()}.get(kind, kind)
-    return {"type": kind, "multiple": get_origin(hint) is tuple}
+    return {"type": kind, "multiple": hint == tuple[str, ...]}
 
 
 def settings_given() -> list[tuple[str, str, str]]:

@@ -103,18 +103,14 @@ class ConvertOptions(RunOptions):
     def __post_init__(self) -> None:
         """Check values, and that there are two tables."""
         RunOptions.__post_init__(self)
-        if self.source_id == self.target_id:
-            raise UsageError(f"{table_name(*self.source_id)} cannot be its own copy")
+        source, target = self.tables
+        if source == target:
+            raise UsageError(f"{table_name(*source)} cannot be its own copy")
 
     @property
-    def source_id(self) -> TableId:
-        """The table to convert."""
-        return arguments.table(self.source)
-
-    @property
-    def target_id(self) -> TableId:
-        """Its copy."""
-        return arguments.table(self.target)
+    def tables(self) -> tuple[TableId, TableId]:
+        """The table to convert, and its copy."""
+        return arguments.table(self.source), arguments.table(self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,8 @@ class Conversion:
         self._options = options
         self._on_progress = options.on_progress
         self._stop = options.stop or threading.Event()
-        self._source, self._target = table_name(*options.source_id), table_name(*options.target_id)
+        self._from, self._to = options.tables
+        self._source, self._target = table_name(*self._from), table_name(*self._to)
         self._report = ConvertReport(
             source=self._source, target=self._target, dry_run=options.dry_run
         )
@@ -241,19 +238,19 @@ class Conversion:
         table = self._catalog.table(self._source)
         if not table.partition_columns:
             raise UsageError(f"{self._source} has no partitions, and convert goes by partition")
-        columns = self._warehouse.columns(self._options.source_id)
+        columns = self._warehouse.columns(self._from)
         count = len(columns) - len(table.partition_columns)
         data, keys = columns[:count], columns[count:]
-        if not self._warehouse.exists(self._options.target_id):
+        if not self._warehouse.exists(self._to):
             if self._options.dry_run:
                 return Pair(table, data, keys, data, {}, None, self._options.file_format)
             self._create(data, keys)
         copy = self._fitting_copy(table)
-        base = self._warehouse.location_of(self._options.target_id)
-        file_format = self._warehouse.format_of(self._options.target_id)
+        base = self._warehouse.location_of(self._to)
+        file_format = self._warehouse.format_of(self._to)
         found = self._catalog.partitions(self._target, self._options.where)
         copies = {one.name: one for one in found}
-        have = self._warehouse.columns(self._options.target_id)[: -len(copy.partition_columns)]
+        have = self._warehouse.columns(self._to)[: -len(copy.partition_columns)]
         try:
             have = self._reshaped(copy, data, have)
         except Conflict as conflict:
@@ -263,8 +260,8 @@ class Conversion:
     def _create(self, data: Sequence[Column], keys: Sequence[Column]) -> None:
         self._lease.check()
         self._warehouse.create(
-            self._options.target_id,
-            source=self._options.source_id,
+            self._to,
+            source=self._from,
             columns=data,
             keys=keys,
             file_format=self._options.file_format,
@@ -301,7 +298,7 @@ class Conversion:
             raise Conflict(f"{text}; convert did not make it: change it, or allow that by {owned}")
         if wanted.changes and not self._options.dry_run:
             self._lease.check()
-            self._warehouse.reshape(self._options.target_id, wanted.columns)
+            self._warehouse.reshape(self._to, wanted.columns)
             self._tell("reshaped")
         self._report.columns_added += wanted.added
         self._report.columns_widened += wanted.widened
@@ -363,7 +360,7 @@ class Conversion:
         self._tell("noted")
         try:
             written = self._warehouse.write(
-                self._options.source_id,
+                self._from,
                 jobs,
                 folder,
                 keys=pair.keys,
@@ -397,7 +394,7 @@ class Conversion:
 
     def _still_same(self, jobs: Sequence[PartitionJob], pair: Pair) -> list[PartitionJob]:
         """Return those whose files, and columns, are as before they were read."""
-        if self._warehouse.columns(self._options.source_id) != (*pair.data, *pair.keys):
+        if self._warehouse.columns(self._from) != (*pair.data, *pair.keys):
             return []
         listed = self._warehouse.files.list([job.location for job in jobs])
         both = zip(jobs, listed, strict=True)
@@ -410,7 +407,7 @@ class Conversion:
         self._warehouse.files.make_empty_folders(folder, places)
         now = self._now(pair.base)
         changes = [change_of(job, folder, now=now) for job in jobs]
-        perform = self._warehouse.prepared(self._options.target_id, changes, keys=pair.keys)
+        perform = self._warehouse.prepared(self._to, changes, keys=pair.keys)
         self._tell("ready")
         self._lease.check()
         perform()

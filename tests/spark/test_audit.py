@@ -152,19 +152,28 @@ def test_the_command_names_what_differs_and_ends_with_1_until_it_is_mended(
     with Subscriber(address, timeout_s=60) as catalog:
         catalog.sync()
         assert catalog.table("audited_by_command.t").parameters["seen"] == "one"
-    hive.sql("UPDATE TABLE_PARAMS SET PARAM_VALUE = 'two' WHERE PARAM_KEY = 'seen'")
 
     def audit(*more: str, uris: str = hive.uri) -> subprocess.CompletedProcess[str]:
         words = ("audit", "audited_by_command.*", f"--hive_metastore_uris={uris}", *more)
         return pipeline(*words, f"--report={report}", statestores=address, folder=tmp_path)
 
-    done = audit()
+    def audit_of_a_change(value: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """Audit a change without an event; once more where catalogd itself has found it first."""
+        for attempt in range(5):
+            seen = f"{value}{attempt}"
+            hive.sql(f"UPDATE TABLE_PARAMS SET PARAM_VALUE = '{seen}' WHERE PARAM_KEY = 'seen'")
+            done = audit(*more)
+            if "audited_by_command.t" in done.stdout + done.stderr:
+                return done
+        pytest.fail(f"no audit has found it: {done.stdout}{done.stderr}")
+
+    done = audit_of_a_change("two")
     assert done.returncode == 1, done.stderr
-    line = "audited_by_command.t: parameters[seen]: the metastore has 'two', catalogd has 'one'"
-    assert line in done.stderr
+    assert "audited_by_command.t: parameters[seen]: the metastore has 'two" in done.stderr
+    assert "', catalogd has '" in done.stderr
     assert "1 differ" in done.stdout
-    assert json.loads(report.read_text())["differences"][0]["value"] == "two"
-    mended = audit("--repair")
+    assert json.loads(report.read_text())["differences"][0]["value"].startswith("two")
+    mended = audit_of_a_change("three", "--repair")
     assert (mended.returncode, "1 mended: audited_by_command.t" in mended.stdout) == (0, True)
     assert audit(uris=NOWHERE).returncode == 3
     wrong = audit("--sides=hub,somebody")
