@@ -478,8 +478,8 @@ class Core:
 
     def _tick(self) -> None:
         self.subscriptions.tick()
+        self.placement.tick()  # before it is told which tables were used
         self.catalog.tick()
-        self.placement.tick()
         self.self_audit.tick()
 
     def _leave(self) -> None:

@@ -163,7 +163,8 @@ class ReaderProcess:
         self.world.check(self.member)
 
     def _tick(self) -> None:
-        self.handle(Tick())
+        if self.member.deadline <= self.world.now:
+            self.handle(Tick())
         self.world.at(TICK_S, self._tick)
 
     def _perform(self, effect: object) -> None:  # noqa: C901 - dispatch
