@@ -15,7 +15,8 @@ wake-up that sends the delta: later wake-ups begin after the hub has woken for t
 Each walk is made RUNS times; the median is printed, by the number of files and then by turns.
 A median above FILES_MAX ends the run with 1: then a change has made the walk longer. FILES_AIM is
 shown beside it.
-Run: make walks; ARGS=-v lists the files in the order in which they are first entered.
+Run: make walks; ARGS=-v lists the files in the order in which they are first entered,
+and those that only other runs enter.
 """
 
 import argparse
@@ -234,6 +235,10 @@ def say(name: str, walks_made: list[Walk], *, verbose: bool) -> bool:
     print(f"{name}: {len(walk.files)} files {bound}, {walk.turns} turns (each run: {each})")
     for number, file in enumerate(walk.files if verbose else (), start=1):
         print(f"  {number:2d} {file}")
+    others = {file: None for one in walks_made for file in one.files if file not in walk.files}
+    for file in others if verbose else ():
+        runs = sum(file in one.files for one in walks_made)
+        print(f"   + {file}, in {runs} of {len(walks_made)} runs")
     line = {"walk": name, "files": len(walk.files), "turns": walk.turns, "most": most, "aim": aim}
     print(json.dumps(line), flush=True)
     return met

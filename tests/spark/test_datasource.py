@@ -123,7 +123,7 @@ def test_filters_on_names_are_pushed_down(drivers: Drivers, reader: Application)
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        ("view('nonsense')", "one of databases, tables, columns, partitions"),
+        ("view('nonsense')", "not valid: databases, tables, columns, partitions"),
         *(
             pytest.param(*one, marks=pytest.mark.nightly)
             for one in (
