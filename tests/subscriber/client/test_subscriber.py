@@ -107,11 +107,11 @@ def test_what_an_application_holds_says_what_it_is(running: Served) -> None:
         assert repr(catalog.read_view("shop.orders", "shop.sales")) == (
             "<ReadView of shop.orders, shop.sales>"
         )
-        watch = catalog.watch("shop.*")
-        assert repr(watch) == "<Watch of 'shop.*': open, changes of 0 objects wait>"
+        watch = catalog.watch("quiet.*")  # of the shop catalogd may still read the tables
+        assert repr(watch) == "<Watch of 'quiet.*': open, changes of 0 objects wait>"
         assert repr(catalog.write_intent("shop.orders")) == "<WriteIntent 1 of shop.orders>"
     assert repr(catalog) == state % "closed"
-    assert repr(watch).startswith("<Watch of 'shop.*': closed")
+    assert repr(watch).startswith("<Watch of 'quiet.*': closed")
 
 
 def test_notebook_shows_first_whether_a_subscriber_serves(running: Served) -> None:
