@@ -15,8 +15,8 @@ import org.apache.hadoop.hive.metastore.messaging.MessageEncoder;
 import org.apache.hadoop.hive.metastore.messaging.MessageFactory;
 
 /**
- * Records events as Hive 4's own listener does, which no repository has as a jar. Nothing of
- * tables whose name begins with "unrecorded" is recorded, as if another server had made them.
+ * Records events as Hive 4's own listener does, which no repository has as a jar. It records
+ * nothing of tables whose name begins with "unrecorded", as if another server had made them.
  */
 public class DbNotificationListener extends TransactionalMetaStoreEventListener {
   private final MessageBuilder build = MessageBuilder.getInstance();

@@ -4,20 +4,20 @@ import java.util.Map;
 
 /** Hands questions of the driver's Python to the agent, and the agent's answers back; both are
     texts of JSON. Threads of PySpark's gateway ask, and wait; one thread of the agent's gateway
-    takes, and others answer. The object's lock guards all that is in it. */
+    takes, and others answer. The object's lock guards all fields. */
 public final class TopicastBoard implements Runnable {
     private static final int ASKED_MAX = 100;  // threads that wait at the same time
-    private static final int CHARACTERS_MAX = 65536;  // of a question; ours have 100
+    private static final int CHARACTERS_MAX = 65536;  // of a question; the usual ones have 100
 
-    private final LinkedHashMap asked = new LinkedHashMap();  // by number, in order
-    private final LinkedHashMap taken = new LinkedHashMap();  // likewise, by the agent of now
-    private final HashMap answers = new HashMap();  // by number
-    private long last;
-    private long agent;  // how many have begun: what one of before left waiting takes nothing
-    private boolean read;  // by the agent of now
-    private boolean ended;  // no agent is to take anything any more
+    private final LinkedHashMap asked = new LinkedHashMap();  // number -> question, in order
+    private final LinkedHashMap taken = new LinkedHashMap();  // likewise; the current agent has it
+    private final HashMap answers = new HashMap();  // number -> answer
+    private long last;  // number of a question
+    private long agent;  // calls of resume(), so that request() of an earlier agent takes nothing
+    private boolean read;  // the current agent takes questions
+    private boolean ended;  // no agent is to take questions any more
 
-    /** Returns the answer of the agent of now, or of the next one; null: none within ms. */
+    /** Returns the answer of the current agent or of the next one; null if none comes within ms. */
     public synchronized String ask(String question, long ms) throws InterruptedException {
         if (question.length() > CHARACTERS_MAX || asked.size() + taken.size() >= ASKED_MAX) {
             return null;
@@ -39,8 +39,8 @@ public final class TopicastBoard implements Runnable {
         }
     }
 
-    /** Returns a number and its question; "" after ms, or if another agent has begun meanwhile;
-        "end" once the agent is to end. */
+    /** Returns the number of a question, a blank and the question; "" after ms, or if another agent
+        has begun meanwhile; "end" if the agent is to end. Caller: the agent. */
     public synchronized String request(long ms) throws InterruptedException {
         long mine = agent;
         read = true;
@@ -58,7 +58,7 @@ public final class TopicastBoard implements Runnable {
         return first.getKey() + " " + first.getValue();
     }
 
-    /** Whether there is an agent that takes questions, unless it hangs. */
+    /** Whether the current agent has begun to take questions; it may hang since. */
     public synchronized boolean isRead() {
         return read;
     }
@@ -68,7 +68,7 @@ public final class TopicastBoard implements Runnable {
         notifyAll();
     }
 
-    /** Lets what an agent had taken, which has ended, be taken once more. */
+    /** Lets the next agent take what an agent that has ended took and did not answer. */
     public synchronized void resume() {
         agent++;
         read = false;
@@ -80,7 +80,7 @@ public final class TopicastBoard implements Runnable {
         notifyAll();
     }
 
-    /** Leaves all questions without an answer, and lets the agent end. */
+    /** Ends all waits: questions get no answer, and the agent is told to end. */
     public synchronized void run() {
         ended = true;
         notifyAll();

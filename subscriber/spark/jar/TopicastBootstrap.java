@@ -31,45 +31,46 @@ import scala.runtime.BoxedUnit;
 /** Keeps an agent beside a driver: it starts the agent's process, and another one when that has
     ended.
 
-    With each session Spark makes an object of this class by the service file, in the thread that
-    makes the session; where the jar is not on the class path, the driver's Python makes the first
-    one. The first object of a context serves it: it queues what is executed, and a thread of its
-    own runs the agents, one after the other, which attach through a gateway of its own. A driver's
-    Python asks them by the board. The lock of the class guards which object serves. */
+    Spark makes an object of this class for each session, as the service file tells it, and calls
+    apply() in the thread that makes the session. Where the jar is not on the class path, the
+    driver's Python calls attach(). One object serves a context: its listener queues what is
+    executed, and its thread runs one agent after the other. An agent attaches through a gateway of
+    Py4J that is made for it; the driver's Python asks the agent by the board. The lock of the class
+    guards which object serves. */
 public final class TopicastBootstrap extends AbstractFunction1
         implements SparkSessionExtensionsProvider, Runnable {
     private static final String RELEASE = "@RELEASE@";  // of Topicast, which an agent must have
     private static final String STATESTORES = "spark.topicast.statestores";
     private static final String AGENT = "spark.topicast.agent";
-    private static final String OURS = "TOPICAST_";  // how variables of ours begin
-    private static final String COMMAND = "topicast-agent";  // a file of the jar: what starts one
+    private static final String OURS = "TOPICAST_";  // begins the names of our variables
+    private static final String COMMAND = "topicast-agent";  // file of the jar: the agent's command
     private static final Pattern WORD = Pattern.compile("\"([^\"]*)\"|'([^']*)'|(\\S+)");
     private static final long PAUSE_S = 1L;  // before the second start; doubled each time
     private static final long PAUSE_S_MAX = 60L;
-    private static final long STEADY_S = 60L;  // an agent that ran so long: the pause is the first
+    private static final long STEADY_S = 60L;  // after an agent that ran so long: PAUSE_S again
     private static final long LOOK_S = 1L;  // between two looks whether the context was stopped
-    private static final long STOP_S = 5L;  // for an agent to end after its context
-    private static final long SAID_MS = 1000L;  // for what an agent that has ended has said
+    private static final long STOP_S = 5L;  // an agent may take so long to end after its context
+    private static final long SAID_MS = 1000L;  // to read the last errors of an ended agent
     private static final int TOKEN_BYTES = 24;
 
     private static final HashMap variables = new HashMap();  // ours, which children do not inherit
-    private static final ConcurrentHashMap kept = new ConcurrentHashMap();  // survives agents
-    private static TopicastBootstrap serving;  // the last context; null: none yet
+    private static final ConcurrentHashMap kept = new ConcurrentHashMap();  // the agents' objects
+    private static TopicastBootstrap serving;  // of the last context; null: none began
 
     private final TopicastListener listener = new TopicastListener();
     private final TopicastBoard board = new TopicastBoard();
-    private final List sessions = new ArrayList();  // weakly, those that Python has
+    private final List sessions = new ArrayList();  // weak references: those that Python has
     private SparkContext context;
-    private List command;
-    private String path = "";  // where its Python finds us, if that is the driver's; "": elsewhere
-    private String settings = "{}";  // of attach, as JSON
-    private volatile String control = "";  // what the application has switched it to since then
+    private List command;  // that starts an agent
+    private String path = "";  // PYTHONPATH of agents, if they run in the driver's Python; else ""
+    private String settings = "{}";  // arguments of attach(), as JSON
+    private volatile String control = "";  // that the application has set since; "": none
     private volatile String problem = "";  // why there is no agent; "": there is one, or it starts
-    private volatile boolean stopped;
-    private volatile Process agent;
+    private volatile boolean stopped;  // Python has detached the context
+    private volatile Process agent;  // null: none runs
     private String said = "";  // the last problem that was logged
 
-    /** Spark's call: begin with the context of now, unless it is served already. */
+    /** Called by Spark for each session: serves the active context, if it names statestores. */
     public Object apply(Object extensions) {
         try {
             SparkContext found = active();
@@ -87,7 +88,8 @@ public final class TopicastBootstrap extends AbstractFunction1
         return BoxedUnit.UNIT;
     }
 
-    /** Returns what serves a context: the first that was told to, until it was stopped. */
+    /** Returns the object that serves a context; a new one if the context was detached. Caller: the
+        driver's Python. */
     public TopicastBootstrap attach(SparkContext found, List command, String path,
             String settings) {
         synchronized (TopicastBootstrap.class) {
@@ -96,7 +98,8 @@ public final class TopicastBootstrap extends AbstractFunction1
         }
     }
 
-    /** Returns what serves a context; a Python that has detached it is not contradicted. */
+    /** Returns the object that serves a context, also a stopped one: a new session of Spark's does
+        not attach a context again that Python has detached. */
     static TopicastBootstrap serve(SparkContext found, List command, String path,
             String settings) {
         synchronized (TopicastBootstrap.class) {
@@ -137,12 +140,11 @@ public final class TopicastBootstrap extends AbstractFunction1
         return board;
     }
 
-    /** The objects that agents find again, by names of theirs. */
+    /** Returns the objects that agents leave in the JVM, so that the next agent finds them. */
     public Map kept() {
         return kept;
     }
 
-    /** Why there is no agent; "": there is one, or it starts. */
     public String problem() {
         return problem;
     }
@@ -151,17 +153,17 @@ public final class TopicastBootstrap extends AbstractFunction1
         return stopped || context.isStopped();
     }
 
-    /** Lets each agent that has not begun yet begin with another control. */
+    /** Sets the control that each later agent begins with. */
     public void control(String control) {
         this.control = control;
     }
 
-    /** What the application has switched it to; "": what its settings say. */
+    /** Returns what the application has set; "" if its settings hold. */
     public String control() {
         return control;
     }
 
-    /** Adds a session that Python has, if it is of this context. */
+    /** Adds a session that the driver's Python has, unless it is of another context. */
     public void add(Object session) throws Exception {
         Object of = session.getClass().getMethod("sparkContext", new Class[0])
             .invoke(session, new Object[0]);
@@ -172,7 +174,6 @@ public final class TopicastBootstrap extends AbstractFunction1
         listener.adopt(session);
     }
 
-    /** Returns the sessions that Python has. */
     public List sessions() {
         List found = new ArrayList();
         synchronized (sessions) {
@@ -185,7 +186,7 @@ public final class TopicastBootstrap extends AbstractFunction1
         return found;
     }
 
-    /** Reports that Python has called what executes nothing. */
+    /** Queues a refresh that Python has called, for which Spark posts no execution. */
     public void report(String what, Object session, String name) {
         List of = new ArrayList();
         of.add(session);
@@ -193,12 +194,13 @@ public final class TopicastBootstrap extends AbstractFunction1
         listener.add(what, of);
     }
 
-    /** Waits at most ms until what was executed is reported: Python's call of it may return. */
+    /** Waits at most ms until the agent has handled what was executed; returns whether it has.
+        Caller: methods of PySpark that write, before they return. */
     public boolean settle(long ms) throws InterruptedException {
         return agent != null && !isStopped() && listener.settle(context, ms);
     }
 
-    /** Leaves plain Spark: the agent ends, and what is executed is queued no more. */
+    /** Detaches the context: the agent ends, the queue is discarded, and Spark is plain Spark. */
     public void stop() {
         stopped = true;
         context.removeSparkListener(listener);
@@ -206,8 +208,8 @@ public final class TopicastBootstrap extends AbstractFunction1
         board.run();
     }
 
-    /** Runs one agent after the other. What fails in between, as for want of memory, or of files
-        that may be open, is tried again. */
+    /** Runs one agent after the other until the context ends, or until an agent ends with 0. A
+        failure to start, such as one for want of memory or of file descriptors, is tried again. */
     public void run() {
         try {
             for (long pause = PAUSE_S; !isStopped(); pause = Math.min(2L * pause, PAUSE_S_MAX)) {
@@ -232,7 +234,8 @@ public final class TopicastBootstrap extends AbstractFunction1
         }
     }
 
-    /** Logs why there is no agent, once, and lets nobody wait for one. */
+    /** Logs why there is no agent, unless the last line said so. The end of the application waits
+        for no first agent any more. */
     void say(String why) {
         problem = why;
         listener.expect(false);
@@ -240,11 +243,13 @@ public final class TopicastBootstrap extends AbstractFunction1
         said = why;
     }
 
-    /** Runs an agent until it ends; returns why it did; "": it has said why it does nothing. */
+    /** Runs an agent until it ends. Returns why it ended; "" if it ended with 0, which it does when
+        it is told to end, or has said itself why it does nothing. */
     String runAgent() throws InterruptedException, IOException {
         String token = token();
         InetAddress loopback = InetAddress.getLoopbackAddress();
-        // Connections back are not used; with a time to keep them, a thread would keep the JVM.
+        // Python calls Java, but not the other way round. With a time to keep its connections alive
+        // the client for that would have a thread, which would keep the JVM from ending.
         CallbackClient unused = new CallbackClient(
             0, loopback, token, 0L, TimeUnit.SECONDS, SocketFactory.getDefault(), true, 0);
         GatewayServer gateway = new GatewayServer.GatewayServerBuilder(this).javaPort(0)
@@ -262,11 +267,11 @@ public final class TopicastBootstrap extends AbstractFunction1
             problem = "";
             String line = "{\"gateway\": " + gateway.getListeningPort()
                 + ", \"token\": \"" + token + "\", \"attach\": " + settings + "}\n";
-            OutputStream stdin = agent.getOutputStream();  // stays open: its end is the agent's
+            OutputStream stdin = agent.getOutputStream();  // stays open: the agent ends with it
             try {
                 stdin.write(line.getBytes("UTF-8"));
                 stdin.flush();
-            } catch (IOException ended) {  // before it has read: its code says more
+            } catch (IOException ended) {  // the agent has ended already: its exit code says more
             }
             int code = await(agent, errors);
             errors.join(SAID_MS);
@@ -288,11 +293,11 @@ public final class TopicastBootstrap extends AbstractFunction1
         ProcessBuilder builder = new ProcessBuilder(command);
         Map environment = builder.environment();
         environment.putAll(variables);
-        if (path.isEmpty()) environment.remove("PYTHONPATH");  // the application's
+        if (path.isEmpty()) environment.remove("PYTHONPATH");  // it is the application's
         else environment.put("PYTHONPATH", path);
         environment.remove("PYTHONHOME");
-        builder.directory(new File("/"));  // which Python may put in front of its path
-        builder.redirectOutput(Redirect.to(new File("/dev/null")));  // ours may have results
+        builder.directory(new File("/"));  // Python may import from its working directory
+        builder.redirectOutput(Redirect.to(new File("/dev/null")));  // the driver's has results
         return builder.start();
     }
 
@@ -322,7 +327,8 @@ public final class TopicastBootstrap extends AbstractFunction1
         return found == null ? "" : (String) found;
     }
 
-    /** Takes our variables from what this JVM starts, its Python workers first of all. */
+    /** Removes our variables from the environment that children of this JVM inherit, such as Python
+        workers of executors, and keeps them for agents. */
     static synchronized void hide() {
         Map found = System.getenv();
         for (Iterator all = found.keySet().iterator(); all.hasNext();) {
@@ -337,11 +343,12 @@ public final class TopicastBootstrap extends AbstractFunction1
             for (Iterator all = inherited.keySet().iterator(); all.hasNext();) {
                 if (all.next().toString().startsWith(OURS)) all.remove();
             }
-        } catch (Exception closed) {  // Spark's launcher opens java.lang; others may not
+        } catch (Exception closed) {  // java.lang is not open, as Spark's launcher has it
         }
     }
 
-    /** Returns what starts an agent: what is set, else the Python that has written the jar. */
+    /** Returns the command that starts an agent: what is set, else the Python that wrote the jar if
+        this machine has it, else "topicast agent" of the PATH. */
     static List command(String set) throws IOException {
         if (!set.isEmpty()) return words(set);
         InputStream file = TopicastBootstrap.class.getResourceAsStream("/" + COMMAND);
@@ -353,7 +360,7 @@ public final class TopicastBootstrap extends AbstractFunction1
         return words("topicast agent");
     }
 
-    /** Returns the words of a command, of which those in quotes may have blanks. */
+    /** Returns the words of a command; a word in quotes may have blanks. */
     static List words(String command) {
         List found = new ArrayList();
         for (Matcher word = WORD.matcher(command); word.find();) {
@@ -361,12 +368,13 @@ public final class TopicastBootstrap extends AbstractFunction1
                 if (word.group(group) != null) found.add(word.group(group));
             }
         }
-        String program = (String) found.get(0);  // an agent starts in another folder
+        String program = (String) found.get(0);  // absolute, because agents start in another folder
         if (program.indexOf('/') > 0) found.set(0, new File(program).getAbsolutePath());
         return found;
     }
 
-    /** Returns a class loader of Spark's: that of a shell compiles, and is for one thread. */
+    /** Returns the nearest class loader of Spark's own. A shell's loader compiles classes, and must
+        be used by one thread alone. */
     static ClassLoader loader() {
         ClassLoader found = Thread.currentThread().getContextClassLoader();
         while (found != null) {

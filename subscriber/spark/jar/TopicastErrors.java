@@ -2,11 +2,12 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 
-/** Passes on what an agent writes to its standard error, once the agent works. Before, it is held
-    back: if the agent ends, the last line of it says why. Its own thread reads, so that the agent
-    never waits for a reader; the thread that runs the agent asks for the rest. */
+/** Passes an agent's standard error on to the driver's, from when the agent works. Until then it
+    holds the text back: if the agent ends, the last line says why, and the driver's log has that.
+    This thread reads, so that the agent never blocks when it writes; the thread that runs the agent
+    calls pass() and last(). */
 public final class TopicastErrors extends Thread {
-    private static final int HELD_MAX = 65536;  // bytes; of more the last half is held
+    private static final int HELD_MAX = 65536;  // bytes; if there are more, the last half stays
 
     private final InputStream errors;
     private final TopicastBoard board;
@@ -39,7 +40,6 @@ public final class TopicastErrors extends Thread {
         held.write(all, all.length - HELD_MAX / 2, HELD_MAX / 2);
     }
 
-    /** Passes on what is held. */
     synchronized void pass() {
         byte[] found = held.toByteArray();
         held.reset();
@@ -47,7 +47,7 @@ public final class TopicastErrors extends Thread {
         System.err.flush();
     }
 
-    /** Returns the last line of an agent that has ended; "": it was passed on, or there is none. */
+    /** Returns the last line that is held back; "" if nothing is. */
     synchronized String last() throws IOException {
         String[] lines = held.toString("UTF-8").trim().split("\n");
         held.reset();

@@ -6,15 +6,16 @@ import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 
-// Whether a command runs in this thread, or has started it: it may write what it reads, so that the
-// metastore has to answer it. For any thread; there is no state.
+// Tells whether a read of the catalog is part of a command of Spark's. A command may write what it
+// reads, so the metastore has to answer it. Any thread may call it; it has no state.
 final class TopicastCommands implements Function {
     private static final String ID = "spark.sql.execution.id";
     private static final String ROOT = "spark.sql.execution.root.id";
     private static final String PACKAGE = "org.apache.spark.sql.execution.";
 
-    // A command always has an execution, so a thread without one needs no look at its stack, nor
-    // one whose only execution is a query.
+    // Whether a command runs in this thread, or has started it. A command always has an execution
+    // of Spark SQL, so the stack need not be searched in a thread without an execution, nor in one
+    // whose only execution is a query.
     boolean runs(SparkContext context) {
         String id = context.getLocalProperty(ID);
         if (id == null) return false;
@@ -25,8 +26,8 @@ final class TopicastCommands implements Function {
         return ((Boolean) StackWalker.getInstance().walk(this)).booleanValue();
     }
 
-    // Whether a stack has a command that executes, or no execution at all: then another thread's
-    // execution has started it.
+    // Whether the stack has a command that executes, or no execution at all: then a command of
+    // another thread may have started this thread.
     public Object apply(Object frames) {
         Iterator all = ((Stream) frames).iterator();
         boolean executes = false;

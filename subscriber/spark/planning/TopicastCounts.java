@@ -2,12 +2,13 @@ import java.util.Iterator;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
 
-// What the router has done since the JVM started, and which tables are read. For any thread.
+// The router's counters since it was made, and the tables that queries read. Any thread may call
+// it.
 final class TopicastCounts {
     private static final int NAMES_MAX = 10000;  // tables that were read since uses(): 1 MB
 
     private final ConcurrentHashMap originals = new ConcurrentHashMap();  // why -> LongAdder
-    private final ConcurrentHashMap uses = new ConcurrentHashMap();  // table -> reads, by kind
+    private final ConcurrentHashMap uses = new ConcurrentHashMap();  // table -> 2 LongAdders
     private final LongAdder answered = new LongAdder();
     private final LongAdder endpoint = new LongAdder();
     private final LongAdder saved = new LongAdder();
@@ -15,19 +16,19 @@ final class TopicastCounts {
     private final LongAdder errors = new LongAdder();
     private volatile String lastError = "";
 
-    // A read was answered from memory; ``calls``: of the metastore, that it has saved.
+    // Memory has answered a read, which has saved so many calls of the metastore.
     void answered(int calls) {
         answered.increment();
         saved.add(calls);
     }
 
-    // Likewise, by the endpoint.
+    // The endpoint has answered a read, which has saved so many calls of the metastore.
     void endpoint(int calls) {
         endpoint.increment();
         saved.add(calls);
     }
 
-    // A read was left to the original.
+    // The original has answered a read, for this reason.
     void original(String why) {
         LongAdder of = (LongAdder) originals.get(why);
         if (of == null) {
@@ -38,7 +39,6 @@ final class TopicastCounts {
         of.increment();
     }
 
-    // A write was refused.
     void refused() {
         refusals.increment();
     }
@@ -48,7 +48,7 @@ final class TopicastCounts {
         lastError = String.valueOf(why);
     }
 
-    // A table is read, by a method of this name.
+    // Count a read by the catalog's method of this name, if its object is a table.
     void used(String object, String name) {
         if (!TopicastNames.isTable(object)) return;
         LongAdder[] of = (LongAdder[]) uses.get(object);
@@ -61,8 +61,8 @@ final class TopicastCounts {
         of[name.startsWith("list") || name.startsWith("getPartition") ? 1 : 0].increment();
     }
 
-    // What was read since the last call, a line for each table: name, reads of it, reads of its
-    // partitions.
+    // Returns the tables that were read since the last call, a line for each: its name, the reads
+    // of the table itself, the reads of its partitions.
     String uses() {
         StringBuilder found = new StringBuilder();
         for (Iterator all = uses.keySet().iterator(); all.hasNext();) {

@@ -4,21 +4,25 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
-// Of which databases and tables changes are received: only what is in these may be kept. A table is
-// wanted once a query reads it; a thread of the agent takes what is wanted, finds out, and says
-// what it has found. For any thread; the lock of ``wanted`` guards what a table is.
+// The databases and tables that the subscriber follows, which means that it receives their changes.
+// The router keeps nothing of others.
+//
+//     a query reads a table ──▶ wanted ──the agent answers──▶ tables, or refused for REFUSED_NS
+//     the table changes ──▶ in none of them
+//
+// Any thread may call it. The lock of ``wanted`` guards each move of a table between the maps.
 final class TopicastFollowed {
     private static final int NAMES_MAX = 10000;  // tables of each kind: 1 MB
-    private static final long REFUSED_NS = 5000000000L;  // until a table is looked at again
+    private static final long REFUSED_NS = 5000000000L;  // then a read wants the table again
 
-    private final ConcurrentHashMap tables = new ConcurrentHashMap();  // whose changes are received
-    private final ConcurrentHashMap wanted = new ConcurrentHashMap();  // not known; to its number
-    private final ConcurrentHashMap refused = new ConcurrentHashMap();  // they are not, until
-    private final AtomicLong last = new AtomicLong();  // number
-    private volatile Map databases = Collections.emptyMap();  // each as its own value
-    private volatile boolean open;
+    private final ConcurrentHashMap tables = new ConcurrentHashMap();  // the followed ones
+    private final ConcurrentHashMap wanted = new ConcurrentHashMap();  // table -> its number
+    private final ConcurrentHashMap refused = new ConcurrentHashMap();  // not followed -> until
+    private final AtomicLong last = new AtomicLong();  // number of a wanted table
+    private volatile Map databases = Collections.emptyMap();  // the followed ones
+    private volatile boolean open;  // an agent answers, so waiting for it makes sense
 
-    // Let threads wait for each other, or not any more.
+    // Let threads wait in becomesKnown() and wanted(), or end their waits.
     void open(boolean open) {
         this.open = open;
         synchronized (wanted) {
@@ -26,7 +30,7 @@ final class TopicastFollowed {
         }
     }
 
-    // The databases whose changes are received, one a line.
+    // Set the databases that the subscriber follows, one a line.
     void databases(String names) {
         Map found = new ConcurrentHashMap();
         String[] all = names.split(String.valueOf(TopicastNames.END));
@@ -44,7 +48,8 @@ final class TopicastFollowed {
         return tables.containsKey(table);
     }
 
-    // Have it found out whether changes of a table are received; false: it was wanted before.
+    // Let the agent find out whether the subscriber follows a table. Returns false if the table is
+    // wanted already, was refused a moment ago, or too many are wanted.
     boolean want(String table) {
         if (wanted.containsKey(table) || wanted.size() >= NAMES_MAX) return false;
         Long until = (Long) refused.get(table);
@@ -57,8 +62,8 @@ final class TopicastFollowed {
         return true;
     }
 
-    // Wait for so many milliseconds until it is known of a wanted table; whether its changes are
-    // received.
+    // Wait at most ms until the agent has answered for a wanted table. Returns whether the
+    // subscriber follows it.
     boolean becomesKnown(String table, long ms) {
         long until = System.nanoTime() + ms * 1000000L;
         synchronized (wanted) {
@@ -76,7 +81,8 @@ final class TopicastFollowed {
         return tables.containsKey(table);
     }
 
-    // A table has changed: the reason may be that its changes are not received from now on.
+    // A table has changed. The change may be that it is no longer followed, so the next read wants
+    // it again.
     void forget(String object) {
         synchronized (wanted) {
             wanted.remove(object);
@@ -93,8 +99,7 @@ final class TopicastFollowed {
         }
     }
 
-    // Wait until a table is wanted, or for so many milliseconds. A line for each: its number, and
-    // its name.
+    // Wait at most ms until a table is wanted. Returns a line for each: its number, and its name.
     String wanted(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         while (open && wanted.isEmpty()) {
@@ -113,12 +118,13 @@ final class TopicastFollowed {
         return found.toString();
     }
 
-    // Of a table that was wanted: whether its changes are received. No effect if it has changed.
+    // Take the agent's answer for a wanted table. It has no effect if the table has changed since
+    // it got this number.
     void known(long number, String table, boolean isFollowed) {
-        synchronized (wanted) {  // a change may come in between
+        synchronized (wanted) {  // else forget() could come before the table is put into its map
             if (!wanted.remove(table, Long.valueOf(number))) return;
             Map into = isFollowed ? tables : refused;
-            if (into.size() >= NAMES_MAX) into.clear();  // each is looked at again
+            if (into.size() >= NAMES_MAX) into.clear();  // reads want each of them again
             into.put(table, Long.valueOf(System.nanoTime() + REFUSED_NS));
             wanted.notifyAll();
         }

@@ -11,21 +11,24 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.hive.HiveExternalCatalog;
 import org.apache.spark.sql.internal.SharedState;
 
-// Where our catalog stands in the place of Spark's, and which endpoint each of ours asks. Threads
-// of the agent call it; the lock of ``installed`` guards which catalogs are replaced. Catalogs are
-// held weakly: one of a stopped context goes with that.
+// Replaces the external catalogs of Spark's sessions by TopicastCatalog, puts the originals back,
+// and tells each of ours which endpoint to ask. It sets the field ``delegate`` of Spark's
+// ExternalCatalogWithListener, which wraps the catalog that calls the metastore.
+//
+// Threads of the agent call it. The lock of ``installed`` guards which catalogs are replaced.
+// Catalogs are held weakly, so those of a stopped context can be collected.
 final class TopicastInstalled {
     private static final Object[] NOTHING = new Object[0];
 
     private final Object registry;  // TopicastSessions
-    private final Method sessions;
+    private final Method sessions;  // its alive(): all sessions that have not ended
     private final TopicastCounts counts;
-    private final ConcurrentHashMap fields = new ConcurrentHashMap();  // of Spark, by their names
-    private final Map installed = Collections.synchronizedMap(new WeakHashMap());
-    private volatile boolean open;  // whether ours is to stand there
+    private final ConcurrentHashMap fields = new ConcurrentHashMap();  // class.field -> Field
+    private final Map installed = Collections.synchronizedMap(new WeakHashMap());  // -> ours, weak
+    private volatile boolean open;  // look() replaces catalogs
     private volatile String uri = "";  // of the endpoint; empty: there is none
-    private volatile String token = "";
-    private volatile String plain = "";  // why a catalog is left as it is
+    private volatile String token = "";  // that readers present to it
+    private volatile String plain = "";  // why a catalog was not replaced; empty: all were
 
     TopicastInstalled(Object registry, TopicastCounts counts) throws NoSuchMethodException {
         this.registry = registry;
@@ -37,7 +40,8 @@ final class TopicastInstalled {
         open = true;
     }
 
-    // Put the originals back, at once; no endpoint is asked.
+    // Put the originals back at once. Ours, which reads under way still use, ask no endpoint any
+    // more.
     void close() {
         open = false;
         synchronized (installed) {
@@ -53,7 +57,7 @@ final class TopicastInstalled {
         }
     }
 
-    // Ask an endpoint from now on.
+    // Let each of ours ask this endpoint from now on; "" for none.
     void ask(String uri, String token) {
         synchronized (installed) {
             this.token = token;
@@ -90,7 +94,8 @@ final class TopicastInstalled {
         status.add("plain", plain);
     }
 
-    // Every catalog of Hive that Spark has made; none is made by this.
+    // Replace every catalog of Hive that a session has and that was not replaced yet. It reads only
+    // fields, so a session without a catalog does not get one by this.
     void look(TopicastPlanning router) {
         if (!open) return;
         try {
@@ -127,14 +132,15 @@ final class TopicastInstalled {
         }
     }
 
-    // Why what one user may read cannot be told from what others may; empty if it can.
+    // Returns why a catalog must not be replaced: its metastore may show each user other objects,
+    // and one user's answers would be kept for all. Empty if it does not authorise reads.
     private static String authorizes(HiveExternalCatalog original) {
         String listeners = original.client().getConf("hive.metastore.pre.event.listeners", "");
         return listeners.indexOf("Authoriz") < 0 ? ""
             : "the metastore authorises reads: hive.metastore.pre.event.listeners=" + listeners;
     }
 
-    // Unless somebody else has put theirs there since, which has ours inside.
+    // Not if something else has replaced ours since: it wraps ours, and must stay.
     private void putBack(Object catalog, TopicastCatalog ours) {
         try {
             Field delegate = field(catalog.getClass(), "delegate");

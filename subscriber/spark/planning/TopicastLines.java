@@ -1,4 +1,4 @@
-// The router's state and counters, a line for each: name, "=", value.
+// Builds the text of the router's status: a line "name=value" for each fact and counter.
 final class TopicastLines {
     private final StringBuilder text = new StringBuilder();
 

@@ -11,14 +11,16 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.types.DataType;
 
-// How objects are named, and what distinguishes reads of one object; there is no state. An object
-// is "db.table", "db" for a database, "db/" for the lists of names in it, "/" for the databases.
+// Names the object that a call of the catalog reads or writes, and the key that distinguishes reads
+// of one object. It has no state. An object is "db.table", "db" for a database, "db/" for the lists
+// of the names in a database, "/" for the list of databases; and, for writes alone, "*" for
+// everything and "db.*" for everything in a database.
 final class TopicastNames {
-    static final char END = (char) 10;  // of a line, in what Python is told and says
-    static final String ALL = "/";  // the databases; behind a database's name: the names in it
+    static final char END = (char) 10;  // ends a line of the texts that go to and from Python
+    static final String ALL = "/";
     static final String EVERYTHING = "*";
-    static final String IN_ALL = ".*";  // behind a database's name: everything in it
-    private static final int KEY_MAX = 16384;  // characters of a filter: longer ones are not kept
+    static final String IN_ALL = ".*";
+    private static final int KEY_MAX = 16384;  // characters: reads with longer keys are not kept
 
     static String lower(Object name) {
         return String.valueOf(name).toLowerCase(Locale.ROOT);
@@ -38,7 +40,7 @@ final class TopicastNames {
         return end < 0 ? object : object.substring(0, end);
     }
 
-    // The object that a call reads or writes, by its name and first arguments.
+    // Returns the object that a call reads or writes, by the method's name and first arguments.
     static String objectOf(String name, Object[] args) {
         if (args.length == 0) return ALL;
         if (name.equals("listDatabases")) return ALL;
@@ -55,7 +57,8 @@ final class TopicastNames {
         return lower(args[0]);
     }
 
-    // What distinguishes a read of an object from others; null: it is not kept.
+    // Returns the key of a read: two reads of an object have the same key only if they have the
+    // same result. Null if no such key can be made, so that the result must not be kept.
     static String keyOf(String name, Object[] args) {
         StringBuilder key = new StringBuilder(name);
         int begin = name.startsWith("getPartition") || name.startsWith("listPartition") ? 2
@@ -102,7 +105,8 @@ final class TopicastNames {
         return into.length() <= KEY_MAX;
     }
 
-    // Filters as texts: two have the same text only if they select the same partitions.
+    // Writes filters as texts: two have the same text only if they select the same partitions. A
+    // filter with an expression that is not in KINDS has no text.
     private static final class Filters {
         private static final TreeSet KINDS = new TreeSet(Arrays.asList(new Object[] {
             "And", "Or", "Not", "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual",

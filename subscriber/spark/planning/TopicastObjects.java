@@ -8,13 +8,14 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
 
-// What is kept, in no more bytes of the heap than is given: the least recently used goes first. For
-// any thread, without a lock on a read.
+// The router's memory: results of reads, one map for each object, in at most bytesMax bytes of the
+// heap. It evicts the least recently used result first. Any thread may call it; a lookup takes no
+// lock.
 //
-// It lies in one map for each object. A change removes an object's map; a load puts its result into
-// the map that it took before it began, so what was loaded across a change is lost.
+// A change removes the object's map. A load takes the map before it asks, and puts its result into
+// that map, so a result that may be older than a change is lost with the map.
 final class TopicastObjects {
-    private static final int OBJECT_BYTES = 256;  // of an object's map, and of an entry in one
+    private static final int OBJECT_BYTES = 256;  // counted for a map, and for each of its entries
 
     private final AtomicReference objects = new AtomicReference(new ConcurrentHashMap());
     private final AtomicLong bytes = new AtomicLong();
@@ -29,12 +30,12 @@ final class TopicastObjects {
         return map().isEmpty();
     }
 
-    // The map of an object; null: there is none.
+    // Returns the map of an object; null if there is none.
     Kept get(String object) {
         return (Kept) map().get(object);
     }
 
-    // The map of an object; a new one if there is none, null if there is no room.
+    // Returns the map of an object, a new one if there is none; null if there is no room for it.
     Kept of(String object) {
         Kept found = get(object);
         if (found != null) return found;
@@ -47,7 +48,7 @@ final class TopicastObjects {
         return other;
     }
 
-    // Keep a result, unless the map has been removed; false: it is too large.
+    // Keep a result, unless a change has removed the map. Returns false if it is too large.
     boolean keep(Kept into, String key, Object value) {
         long size = OBJECT_BYTES + TopicastSizes.ofText(key) + TopicastSizes.of(value);
         if (size > bytesMax / 2 || !takeRoom(size)) return false;
@@ -55,7 +56,7 @@ final class TopicastObjects {
         return true;
     }
 
-    // Remove a map into which nothing was put.
+    // Remove a map in which nothing is kept, unless its ``never`` is set, which later reads go by.
     void leave(String object, Kept into) {
         if (into.held.isEmpty() && !into.never && map().remove(object, into)) into.close();
     }
@@ -89,7 +90,8 @@ final class TopicastObjects {
         return (ConcurrentHashMap) objects.get();
     }
 
-    // Account for so many bytes; what was used longest ago goes if they do not fit.
+    // Count so many bytes; evict if they exceed the limit. Returns false, and counts nothing, if
+    // there is no room even then.
     private boolean takeRoom(long size) {
         if (size > bytesMax) return false;
         if (bytes.addAndGet(size) <= bytesMax) return true;
@@ -117,13 +119,13 @@ final class TopicastObjects {
 
     // ---- parts
 
-    // What is kept of one object.
+    // The map of one object. The lock of ``held`` guards its changes and ``size``.
     static final class Kept {
         final ConcurrentHashMap held = new ConcurrentHashMap();  // key -> Held
         private final TopicastObjects of;
-        volatile boolean never;  // it is not to be answered from memory
-        volatile boolean known;  // a table: its kind was looked at
-        volatile boolean lost;  // something of it was evicted
+        volatile boolean never;  // a table that only the metastore may answer for
+        volatile boolean known;  // the table was read, so ``never`` is right
+        volatile boolean lost;  // a result was evicted
         private final long madeAt = System.nanoTime();
         private long size;
         private boolean closed;
@@ -133,7 +135,7 @@ final class TopicastObjects {
             this.size = size;
         }
 
-        // What is kept by a key; null: nothing.
+        // Returns the result of a key; null if none is kept.
         Held get(String key) {
             return (Held) held.get(key);
         }
@@ -159,7 +161,8 @@ final class TopicastObjects {
             }
         }
 
-        // Whether the lists that are kept have a partition as it is; null: none of them has it.
+        // Whether every list in which the partition ``is`` occurs has it equal to ``is``, which is
+        // the metastore's; null if no list has it.
         Boolean has(CatalogTablePartition is) {
             Boolean same = null;
             for (Iterator each = held.values().iterator(); each.hasNext();) {

@@ -2,15 +2,17 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.unsafe.Platform;
 
-// The router: who answers a read of the catalog. The class that stands in the catalog's place,
-// TopicastCatalog, is generated below this text.
+// The router: decides for each read of Spark's external catalog who answers it. The original is
+// Spark's own HiveExternalCatalog, which calls the metastore. TopicastCatalog, the class that
+// replaces it, is generated and compiled together with this class.
 //
 //     off, not live, dirty, not followed, in a command ──▶ the original
-//     what is kept ──▶ the endpoint, by TopicastReaders ──▶ the original ──away──▶ both once more
+//     else memory ──▶ the endpoint, by TopicastReaders ──▶ the original
+//     the original reached no metastore ──▶ memory and the endpoint once more
 public final class TopicastPlanning {
-    private static final long KNOWN_MS = 300;  // for the subscriber, by a table's first read
-    private static final long AGAIN_MS = 5000;  // likewise; nobody else answers
-    private static final long CONFIRM_MS = 400;  // for a round trip; the agent waits less long
+    private static final long KNOWN_MS = 300;  // a first read of a table waits so long for known()
+    private static final long AGAIN_MS = 5000;  // likewise where the metastore cannot be reached
+    private static final long CONFIRM_MS = 400;  // a read waits for catalogd; the agent waits less
     private static final String TRANSPORT = "TTransportException";
     private static final String NOT_FOLLOWED = "not followed";
 
@@ -23,10 +25,10 @@ public final class TopicastPlanning {
     private final TopicastWrites writes = new TopicastWrites(objects);
     private final TopicastInstalled installed;
     private final TopicastRelations relations;
-    private volatile boolean on;  // whether ours is to stand in the catalogs' place
-    private volatile boolean compares;  // each table with the metastore's
-    private volatile boolean confirms;  // that catalogd has nothing newer, at each read of a table
-    private final AtomicLong begun = new AtomicLong();  // how often
+    private volatile boolean on;  // begin() was called, and end() was not
+    private volatile boolean compares;  // validate=hms: each table with the metastore's
+    private volatile boolean confirms;  // validate=catalogd: asks it at each read of a table
+    private final AtomicLong begun = new AtomicLong();  // calls of begin()
     private volatile long liveUntil = System.nanoTime();
 
     public TopicastPlanning(Object registry) throws Exception {
@@ -36,9 +38,12 @@ public final class TopicastPlanning {
 
     // ---- what the agent calls
 
-    // Stand in the catalogs' place, and keep so many bytes; nothing is served before live().
-    // ``validate``: by what a table is confirmed before it is answered: none, catalogd, or hms.
-    // Return by what end() knows this call: an agent that ends late must not end the next agent's.
+    // Replace Spark's catalogs, and keep at most bytesMax bytes of results. The router answers
+    // nothing from memory before live().
+    //
+    // ``validate`` is what confirms a table before memory answers: "none", "catalogd" or "hms".
+    // Returns the number that end() takes, so that an agent that ends late does not end the router
+    // that the next agent has begun.
     public long begin(long bytesMax, String validate) {
         long number = begun.incrementAndGet();
         installed.ask("", "");  // the endpoint of a killed agent: another process may have its port
@@ -53,8 +58,8 @@ public final class TopicastPlanning {
         return number;
     }
 
-    // Put the originals back, at once; a read that is under way asks its original. No effect once
-    // begin() was called again.
+    // Put the originals back at once. A read that is under way then asks its original. The call has
+    // no effect if begin() was called again since the call that returned ``number``.
     public void end(long number) {
         if (number != begun.get()) return;
         on = false;
@@ -70,30 +75,33 @@ public final class TopicastPlanning {
         writes.open(open);
     }
 
-    // Ask an endpoint before the original. What it answers is not older than what changed() has
-    // said before.
+    // Let reads ask an endpoint before the original. Caller: the agent, whose endpoint never
+    // answers with a state older than the changes that changed() has named.
     public void endpoint(String uri, String token) {
         installed.ask(uri, token);
     }
 
-    // Objects are current for so many milliseconds from now; 0: they are not.
+    // Memory and endpoint are current for so many milliseconds from now. With 0 they are not, so
+    // the originals answer.
     public void live(long ms) {
         liveUntil = System.nanoTime() + ms * 1000000L;
     }
 
-    // The same, then the state and, behind an empty line, what was read: one call each second.
+    // Call live(), and return status(), an empty line, and uses(): the agent's one call a second.
     public String renew(long ms) {
         live(ms);
         return status() + TopicastNames.END + uses();
     }
 
-    // The databases whose changes are received, one a line. What is in others is not kept.
+    // Set the databases whose changes the subscriber receives, one a line. The router keeps nothing
+    // of other databases.
     public void follow(String names) {
         followed.databases(names);
     }
 
-    // Changes, one a line: whether names came or went, whether files may differ, whether a driver
-    // has reported it before the metastore's event of it was read, the object.
+    // Discard what changes have made old. A line for each change: three flags of 1 or 0, and the
+    // object. The flags: names came or went; files may differ; a driver's report names the change
+    // before catalogd has read the metastore's event of it.
     public void changed(String changes) {
         String[] all = changes.split(String.valueOf(TopicastNames.END));
         for (int at = 0; at < all.length; at++) {
@@ -107,7 +115,8 @@ public final class TopicastPlanning {
     private void changed(String object, boolean names, boolean files, boolean reported) {
         boolean isTable = TopicastNames.isTable(object);
         String lists = TopicastNames.dbOf(object) + TopicastNames.ALL;
-        boolean asks = installed.hasEndpoint();  // it has the content with the event, too
+        // Until the event is read the endpoint, too, has the content from before the change.
+        boolean asks = installed.hasEndpoint();
         if (reported && (!isTable || !files || asks)) announced(isTable ? object : lists);
         if (!isTable || files) followed.forget(object);
         objects.drop(object);
@@ -119,50 +128,53 @@ public final class TopicastPlanning {
         if (isTable && files) relations.changed(object);
     }
 
-    // Another driver has changed what is held, or what the endpoint may have: the metastore is
-    // asked until a sync has passed that.
+    // Another driver has reported a change of an object. If memory or the endpoint may have its old
+    // content, mark it, so that the metastore answers until a sync has passed the change.
     private void announced(String object) {
         if (installed.hasEndpoint() || objects.get(object) != null) writes.mark(object);
     }
 
-    // Anything may have changed; for so many milliseconds relations of every table may be old.
+    // Discard everything: any object may have changed. For so many milliseconds the first read of
+    // each table also invalidates Spark's relations of it.
     public void changedAll(long ms) {
         relations.allChanged(ms);
         followed.forgetAll();
         objects.clear();
     }
 
-    // Wait until a statement of this driver has changed a table, or for so many milliseconds. A
-    // line for each such table: whether it came or went, and its name.
+    // Wait at most ms until a statement of this driver has changed a table. Returns a line for each
+    // such table: 1 if the table was created, dropped or renamed, else 0; and its name.
     public String altered(long ms) throws InterruptedException {
         return writes.altered(ms);
     }
 
-    // Wait until a table is read of which it is not known whether its changes are received, or for
-    // so many milliseconds. A line for each such table: its number, and its name.
+    // Wait at most ms until a query reads a table of which the router does not know whether the
+    // subscriber follows it. Returns a line for each such table: its number, and its name.
     public String wanted(long ms) throws InterruptedException {
         return followed.wanted(ms);
     }
 
-    // Of a table that was wanted: whether its changes are received. No effect if it has changed.
+    // Answer a line of wanted(): whether the subscriber follows the table. The answer has no effect
+    // if the table has changed since, because the change may be that it is no longer followed.
     public void known(long number, String table, boolean isFollowed) {
         followed.known(number, table, isFollowed);
     }
 
-    // Wait until a read of a table is to be confirmed by catalogd, or for so many milliseconds. A
-    // line for each such read: its number, and the table.
+    // Wait at most ms until a read of a table waits for catalogd's confirmation. Returns a line for
+    // each such read: its number, and the table.
     public String unconfirmed(long ms) throws InterruptedException {
         return unconfirmed.take(ms);
     }
 
-    // Let reads be answered, or not: a line for each, 1 or 0, and its number. What had changed by
-    // then was told by changed() before.
+    // Answer lines of unconfirmed(): a line for each read, 1 (memory may answer) or 0, and the
+    // number. Caller: the agent, which has passed everything that catalogd had committed by then
+    // to changed() before this call.
     public void confirmed(String answers) {
         unconfirmed.answer(answers);
     }
 
-    // Wait for a write that no sync has passed, or for so many milliseconds. The number of the
-    // newest such write, or 0. Meanwhile stand in the place of new catalogs, too.
+    // Wait at most ms for a write that no sync has passed. Returns the number of the newest such
+    // write, or 0. While it waits it also replaces the catalogs of new sessions.
     public long await(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         while (on) {
@@ -175,18 +187,18 @@ public final class TopicastPlanning {
         return 0;
     }
 
-    // Everything up to this write is visible to the subscriber that answers.
+    // The subscriber has everything up to the write of this number, so memory may answer again.
     public void synced(long number) {
         writes.synced(number);
     }
 
-    // What was read since the last call, a line for each table: name, reads of it, reads of its
-    // partitions.
+    // Returns the tables that were read since the last call, a line for each: its name, the reads
+    // of the table itself, the reads of its partitions.
     public String uses() {
         return counts.uses();
     }
 
-    // A line for each counter, and the state: name, "=", value.
+    // Returns the state and the counters, a line for each: name, "=", value.
     public String status() {
         TopicastLines found = new TopicastLines();
         found.add("live", isLive() ? 1 : 0);
@@ -197,15 +209,15 @@ public final class TopicastPlanning {
         return found.toString();
     }
 
-    // How many bytes a result is taken for.
+    // Returns the bytes of the heap that the router counts for a result.
     public long bytesOf(Object result) {
         return TopicastSizes.of(result);
     }
 
     // ---- what the catalog in Spark calls
 
-    // Answer a read: from memory, or as the original does. ``calls``: of the metastore, that the
-    // original makes.
+    // Answer a read from memory, by the endpoint or by the original. ``calls`` is the number of
+    // calls of the metastore that the original makes for it.
     Object read(TopicastCatalog from, int method, String name, int calls, Object[] args) {
         Read one = new Read(from, method, name, calls, args);
         try {
@@ -230,7 +242,7 @@ public final class TopicastPlanning {
         }
         try {
             if (one.object != null) {
-                served.forget(one.object);  // this is newer
+                served.forget(one.object);  // the metastore's answer replaces what memory served
                 loaded(one, found);
             }
         } catch (Throwable failed) {
@@ -240,7 +252,9 @@ public final class TopicastPlanning {
         return found;
     }
 
-    // Before a write that may carry what was read before: refuse it if that is not so any more.
+    // Called before a write whose arguments may come from an earlier read, as those of alterTable
+    // do. Refuse the write if the metastore's object differs from what memory served, because the
+    // write would undo somebody else's change.
     void guard(TopicastCatalog from, String name, Object[] args) {
         String object = null;
         boolean differs = false;
@@ -248,7 +262,7 @@ public final class TopicastPlanning {
             if (!on || served.isEmpty() || commands.runs(from.context)) return;
             object = TopicastNames.objectOf(name, args);
             differs = served.differs(from, object, name, args);
-        } catch (Throwable failed) {  // then it cannot be known, and nothing is lost by refusing
+        } catch (Throwable failed) {  // unknown, so refuse what this thread was served
             failed(failed);
             differs = served.has(object);
         }
@@ -261,7 +275,7 @@ public final class TopicastPlanning {
             + "again, which reads " + object + " from the metastore");
     }
 
-    // After a write, whether it has succeeded or not.
+    // Called after a write, also one that has failed: it may have changed a part.
     void wrote(String name, Object[] args) {
         try {
             writes.wrote(name, args);
@@ -278,6 +292,8 @@ public final class TopicastPlanning {
 
     // ---- which reads may be answered from memory
 
+    // Returns why the original must answer a read; null if memory or the endpoint may. ``again`` is
+    // as for answer().
     private String whyNot(Read one, boolean again) {
         if (!on) return "off";
         if (!isLive()) return "not live";
@@ -303,17 +319,18 @@ public final class TopicastPlanning {
         return liveUntil - System.nanoTime() > 0;
     }
 
-    // Whether the endpoint may be asked for an object: not for lists of names, nor where each table
-    // is compared with the metastore's.
+    // Whether a read of an object may ask the endpoint: never for lists of names; nor with
+    // validate=hms, where each answer must have been compared with the metastore's.
     private boolean mayAsk(String object) {
         return installed.hasEndpoint() && !compares && !TopicastNames.isList(object);
     }
 
     // ---- answers
 
-    // What memory has, else what the endpoint answers; null: neither, and the read says why, and
-    // where the original's answer may be kept. ``again``: the metastore cannot be reached; then
-    // nothing is confirmed, and there is more time.
+    // Returns what memory has, else what the endpoint answers, else null. With null the read's
+    // ``why`` gives the reason, and its ``into`` is the map that may keep the original's answer.
+    // ``again`` says that the original reached no metastore: the read then waits longer, and
+    // catalogd need not confirm it.
     private Object answer(Read one, boolean again) throws Exception {
         long until = System.nanoTime() + AGAIN_MS * 1000000L;
         one.into = null;
@@ -321,7 +338,7 @@ public final class TopicastPlanning {
         if (one.why != null) return null;
         one.key = TopicastNames.keyOf(one.name, one.args);
         one.why = "filter";
-        if (one.key == null) return null;  // what cannot be kept cannot be compared
+        if (one.key == null) return null;
         one.into = objects.of(one.object);
         one.why = "never";
         if (one.into == null) return null;
@@ -355,7 +372,7 @@ public final class TopicastPlanning {
         return found;
     }
 
-    // The metastore cannot be reached: null if the failure of its read is to be passed on.
+    // Answer a read whose original reached no metastore; null: the caller gets its failure.
     private Object answerAfterAll(Read one) {
         if (one.object == null || compares) return null;
         try {
@@ -368,8 +385,9 @@ public final class TopicastPlanning {
         }
     }
 
-    // Whether a read has failed because no metastore was reached. That something is missing is an
-    // answer of one. Classes are known by their names: those of the client may have another loader.
+    // Whether a read has failed because it reached no metastore. "No such table" is an answer of a
+    // metastore, not such a failure. Classes are compared by name, because Spark may load those of
+    // its Hive client by another class loader.
     private static boolean isAway(Throwable failed) {
         for (Throwable one = failed; one != null; one = one.getCause()) {
             if (one.getClass().getName().endsWith(TRANSPORT)) return true;
@@ -379,7 +397,8 @@ public final class TopicastPlanning {
         return false;
     }
 
-    // Keep what was found, in the map that was taken before.
+    // Keep a result in the map that the read took before it asked. A change in between has removed
+    // that map, so a result that may be older than the change is lost with it.
     private void loaded(Read one, Object found) throws Exception {
         boolean isTable = one.name.equals("getTable");
         if (on && isTable) relations.renew(one.object);
@@ -396,7 +415,8 @@ public final class TopicastPlanning {
         }
     }
 
-    // Tables of formats and kinds whose readers must ask the metastore: Iceberg's, transactional.
+    // Whether readers of a table must ask the metastore each time: those of Iceberg's tables, and
+    // of transactional ones.
     private static boolean isNever(CatalogTable table) {
         scala.collection.Iterator all = table.properties().iterator();
         while (all.hasNext()) {
@@ -410,7 +430,9 @@ public final class TopicastPlanning {
         return false;
     }
 
-    // What is missing is never kept; partitions only of a table that is known not to be excluded.
+    // Whether a result may be kept. "There is none" never is. Partitions are kept only once the
+    // table itself was read, because only its properties tell whether isNever() excludes it. The
+    // list of databases is kept only if all of them are followed.
     private boolean isKept(Read one, Object found) {
         if (found == null || Boolean.FALSE.equals(found)) return false;
         if (found instanceof scala.Option && ((scala.Option) found).isEmpty()) return false;
@@ -428,17 +450,17 @@ public final class TopicastPlanning {
             || one.into.known;
     }
 
-    // A read that is being answered.
+    // A read on its way to an answer.
     private static final class Read {
         final TopicastCatalog from;
         final int method;
         final String name;
         final int calls;
         final Object[] args;
-        String object;  // null: it has no name
-        String key;  // of its result; null: it is not kept
-        TopicastObjects.Kept into;  // where its result is kept; null: nowhere
-        String why;  // it is the original's
+        String object;  // that it reads; null: its name could not be told
+        String key;  // of its result in the object's map; null: the result is not kept
+        TopicastObjects.Kept into;  // the map that may keep its result; null: none
+        String why;  // reason for which the original answers it
 
         Read(TopicastCatalog from, int method, String name, int calls, Object[] args) {
             this.from = from;

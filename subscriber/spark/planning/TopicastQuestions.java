@@ -2,20 +2,20 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 
-// Questions of readers in this JVM, which a thread of the agent takes and answers with yes or no.
-// Each is of one read, so that an answer is never older than the question. The object's lock guards
-// all.
+// Queues the questions of reads for the agent, a thread of which takes and answers them with yes or
+// no. Each read has a question of its own, so an answer is never older than the read. The object's
+// lock guards all fields.
 final class TopicastQuestions {
-    private static final int WAITING_MAX = 10000;  // readers: each is a thread of the application
+    private static final int WAITING_MAX = 10000;  // reads: each is a thread of the application
     private static final char END = (char) 10;
 
     private final HashMap waiting = new HashMap();  // number -> Question
-    private final ArrayList untaken = new ArrayList();  // numbers
-    private long last;  // number
-    private long opened;  // how often: what an agent of before left waiting takes nothing
+    private final ArrayList untaken = new ArrayList();  // numbers of questions, in order
+    private long last;  // number of a question
+    private long opened;  // calls of open(), so that a take() of an earlier agent takes nothing
     private boolean open;
 
-    // Take questions from now on, or none: readers that wait are not answered.
+    // Accept questions from now on, or refuse them. No question from before gets an answer.
     synchronized void open(boolean open) {
         this.open = open;
         opened++;
@@ -24,7 +24,7 @@ final class TopicastQuestions {
         notifyAll();
     }
 
-    // Whether the answer is yes, which has to come within so many milliseconds.
+    // Ask, and wait at most ms; returns whether the answer is yes. No answer counts as no.
     synchronized boolean isSo(String name, long ms) {
         if (!open || waiting.size() >= WAITING_MAX) return false;
         long until = System.nanoTime() + ms * 1000000L;
@@ -46,8 +46,8 @@ final class TopicastQuestions {
         return mine.isSo;
     }
 
-    // Wait for a question, but not longer than so many milliseconds, or until open() is called. A
-    // line for each that was not taken before: its number, and its name.
+    // Wait at most ms for a question, and at most until open() is called. Returns a line for each
+    // that was not taken before: its number, and its name.
     synchronized String take(long ms) throws InterruptedException {
         long mine = opened;
         long until = System.nanoTime() + ms * 1000000L;
@@ -67,7 +67,7 @@ final class TopicastQuestions {
         return found.toString();
     }
 
-    // Answer questions, by a line for each: 1 or 0, and its number.
+    // Answer questions: a line for each, 1 or 0, and its number.
     synchronized void answer(String answers) {
         String[] all = answers.split(String.valueOf(END));
         for (int at = 0; at < all.length; at++) {

@@ -12,20 +12,21 @@ import org.apache.hadoop.hive.ql.session.SessionState;
 import org.apache.spark.SparkConf;
 import org.apache.spark.sql.hive.HiveExternalCatalog;
 
-// Readers: clients of the endpoint of this driver, which answers as the metastore does. Each is a
-// catalog of Spark's own with a connection, a lock and a token of its own, so they share nothing
-// with the original.
+// Readers: clients of this driver's endpoint, which speaks the metastore's protocol. Each reader is
+// a HiveExternalCatalog of Spark's with its own connection, so readers share neither a lock nor a
+// client of Hive with the original. It presents the endpoint's token when it connects.
 //
-// A reader whose connection fails is thrown away; others are made in threads of their own, later
-// each time, and no query waits for that. A result of null: the original is asked.
+// A reader whose connection fails is closed. A thread makes the next reader after a pause that
+// doubles, so that no query waits for a connection. Where a read returns null, the router asks the
+// original.
 final class TopicastReaders {
-    private static final int EACH_MAX = 4;  // readers of one kind, that ask at the same time
-    private static final long WAIT_MS = 50;  // of a read, for a reader that is free
+    private static final int EACH_MAX = 4;  // readers of a pool: reads that it serves at once
+    private static final long WAIT_MS = 50;  // a read waits so long for a free reader
     private static final long PAUSE_NS = 500000000L;  // after a failure; doubled each time
     private static final long PAUSE_NS_MAX = 60000000000L;
-    private static final String QUICK = "300ms";  // without a byte: one object
-    private static final String PATIENT = "5s";  // without a byte: a list of partitions
-    private static final String REFUSED = "(topicast asks the metastore)";
+    private static final String QUICK = "300ms";  // timeout of the socket: for one object
+    private static final String PATIENT = "5s";  // timeout of the socket: for lists of partitions
+    private static final String REFUSED = "(topicast asks the metastore)";  // the endpoint's texts
     private static final String UNKNOWN = "topicast has no method";
     private static final String[] BUILT_IN = new String[] {
         "spark.sql.hive.metastore.version", "spark.sql.hive.metastore.jars",
@@ -58,26 +59,28 @@ final class TopicastReaders {
         set("hive.metastore.failure.retries", "0");
         set("hive.metastore.client.connect.retry.delay", "0s");
         set("hive.metastore.client.socket.lifetime", "0s");
-        // Else Hive replaces its client, and closes its connection, when it is asked for partitions
-        // with their privileges for the first time: its hook of authorization is another one then.
+        // Without this marker the first request for partitions with their privileges configures
+        // Hive's authorization, and Hive then closes its connection and makes another client, which
+        // has not presented the token.
         set("hive.internal.ss.authz.settings.applied.marker", "true");
         set("hive.exec.scratchdir", new File(scratch, "scratch").toURI().toString());
         this.hadoop.unset("hive.metastore.client.factory.class");
         this.conf.remove("hive.metastore.client.factory.class");
     }
 
-    // Both: what an application sets on its builder is in Spark's alone, and goes before Hadoop's.
+    // Set it in both configurations: what an application has set on its builder is in SparkConf
+    // alone, and would override Hadoop's.
     private void set(String name, String value) {
         hadoop.set(name, value);
         conf.set(name, value);
     }
 
-    // What the endpoint answers; null if it does not, for whatever reason.
+    // Returns what the endpoint answers; null if it does not, for whatever reason.
     Object ask(TopicastCatalog from, int method, String name, Object[] args) {
         return ask(name.startsWith("listPartition") ? patient : quick, WAIT_MS, from, method, args);
     }
 
-    // Likewise, but patiently: it may take seconds, and ``wait`` milliseconds until one is free.
+    // Likewise with the long timeout, and with ``wait`` milliseconds until a reader is free.
     Object askAgain(TopicastCatalog from, int method, Object[] args, long wait) {
         return ask(patient, wait, from, method, args);
     }
@@ -115,7 +118,7 @@ final class TopicastReaders {
         return quick.alive() + patient.alive();
     }
 
-    // Make one of each kind, so that the first reads need not wait.
+    // Make a reader in each pool, so that the first reads find one.
     void begin() {
         quick.grow();
         patient.grow();
@@ -128,13 +131,13 @@ final class TopicastReaders {
         lastFailure = String.valueOf(cause);
     }
 
-    // That something is missing is never taken from the endpoint.
+    // Whether an answer may be used. "There is none" may not: only the metastore says that.
     private static boolean isAnswer(Object found) {
         return found != null && !Boolean.FALSE.equals(found)
             && !(found instanceof scala.Option && ((scala.Option) found).isEmpty());
     }
 
-    // Whether the endpoint has said that it does not answer this; its connection is as it was.
+    // Whether the endpoint has refused the request, so that the connection is still usable.
     private static boolean isRefusal(Throwable failed) {
         for (Throwable one = failed; one != null; one = one.getCause()) {
             String text = String.valueOf(one.getMessage());
@@ -148,10 +151,11 @@ final class TopicastReaders {
 
     private final class Reader {
         private final HiveExternalCatalog catalog;
-        private final Object holder;  // of Spark's client of Hive
-        private final Object hive;  // that client, which has presented the token
+        private final Object holder;  // Spark's IsolatedClientLoader, which caches the client
+        private final Object hive;  // that client of Hive, which has presented the token
 
-        // In a thread that has no client of Hive: one that had might lose it.
+        // Caller: a thread without a client of Hive, because Hive has one for each thread, and this
+        // one replaces it.
         Reader(String timeout) throws Exception {
             catalog = new HiveExternalCatalog(conf, hadoop);
             Object client = catalog.client();
@@ -159,7 +163,7 @@ final class TopicastReaders {
                 .invoke(client, new Object[0]);
             Object settings = client.getClass().getMethod("conf", new Class[0])
                 .invoke(client, new Object[0]);
-            // Here, because Spark has made whole seconds of what it was given.
+            // Set the timeout here, because Spark rounds what its configuration says to seconds.
             settings.getClass().getMethod("set", new Class[] {String.class, String.class})
                 .invoke(settings, new Object[] {"hive.metastore.client.socket.timeout", timeout});
             Method of = client.getClass().getDeclaredMethod("client", new Class[0]);
@@ -169,8 +173,8 @@ final class TopicastReaders {
                 .invoke(hive, new Object[] {"topicast.token", token});
         }
 
-        // Spark forgets its client after an answer that the method is unknown, and would make one
-        // without the token: put it back. False: that failed.
+        // Put the client back into Spark's cache; false if that fails. When the endpoint answers
+        // that a method is unknown, Spark drops the client, and would connect without the token.
         boolean keepsClient() {
             try {
                 holder.getClass().getMethod("cachedHive_$eq", new Class[] {Object.class})
@@ -181,7 +185,8 @@ final class TopicastReaders {
             }
         }
 
-        // As the original reads; afterwards the thread's state of Hive is what it was before.
+        // Read as the original does. The thread's SessionState of Hive and its class loader are
+        // restored afterwards, because the application's own use of Hive goes by them.
         Object read(TopicastCatalog from, int method, Object[] args) {
             SessionState before = SessionState.get();
             ClassLoader classes = Thread.currentThread().getContextClassLoader();
@@ -203,18 +208,18 @@ final class TopicastReaders {
                 of.setAccessible(true);
                 of.invoke(hive, new Object[0]);
             } catch (Exception gone) {
-                // its connection is broken already
+                // the connection is broken already
             }
         }
     }
 
-    // ---- readers of one kind
+    // ---- readers of one timeout
 
     private final class Pool {
         private final String timeout;
         private final LinkedBlockingDeque free = new LinkedBlockingDeque();
-        private int alive;  // free and in use
-        private boolean making;
+        private int alive;  // readers, free and in use
+        private boolean making;  // a thread makes a reader
         private long pause = PAUSE_NS;
         private long notBefore = System.nanoTime();
 
@@ -226,7 +231,7 @@ final class TopicastReaders {
             return alive;
         }
 
-        // A reader; null: none is free within ``wait`` milliseconds.
+        // Returns a reader; null if none is free within ``wait`` milliseconds.
         Reader take(long wait) {
             long until = System.nanoTime() + wait * 1000000L;
             try {
@@ -246,11 +251,11 @@ final class TopicastReaders {
             }
         }
 
-        // Whether one may be free within so many nanoseconds.
+        // Whether a reader may become free within ``left`` nanoseconds.
         synchronized boolean isHopeful(long left) {
             if (closed) return false;
             if (alive > 0) return true;
-            boolean isPatient = left > WAIT_MS * 1000000L;  // a quick read waits for no new one
+            boolean isPatient = left > WAIT_MS * 1000000L;  // a quick read waits for no new reader
             if (!isPatient) return false;
             return making || notBefore - System.nanoTime() < left;
         }

@@ -1,15 +1,16 @@
 import java.lang.reflect.Method;
 import java.util.concurrent.ConcurrentHashMap;
 
-// Tables that were not read since their files may have changed: what Spark's sessions keep of one
-// goes before its first read returns. The agent notes them, and queries read; for any thread.
+// Remembers the tables whose files may have changed since they were last read. The first read of
+// such a table invalidates the relations that Spark's sessions keep of it, so the query that reads
+// it lists its files anew. The agent notes changes, queries call renew(); any thread may call it.
 final class TopicastRelations {
     private static final int NAMES_MAX = 10000;  // tables: 1 MB
 
     private final Object registry;  // TopicastSessions
-    private final Method supersede;
-    private final ConcurrentHashMap changed = new ConcurrentHashMap();
-    private volatile long allChangedUntil = System.nanoTime();  // likewise, every table
+    private final Method supersede;  // of the registry: invalidates the relations of a table
+    private final ConcurrentHashMap changed = new ConcurrentHashMap();  // tables
+    private volatile long allChangedUntil = System.nanoTime();  // until then each read invalidates
 
     TopicastRelations(Object registry) throws NoSuchMethodException {
         this.registry = registry;
@@ -18,7 +19,7 @@ final class TopicastRelations {
     }
 
     void changed(String table) {
-        if (changed.size() >= NAMES_MAX) changed.clear();  // the push renews their relations, too
+        if (changed.size() >= NAMES_MAX) changed.clear();  // the agent renews their relations, too
         changed.put(table, table);
     }
 

@@ -3,19 +3,23 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
 
-// What each thread was served last from memory, so that a write that may carry it is compared with
-// the metastore first. Each thread of the application sees its own alone, so nothing is locked.
+// Notes for each thread what memory or the endpoint served it last. Spark builds some writes from
+// what it has read, such as alterTable with a whole table. Before such a write the router compares
+// what the thread was served with the metastore. Each thread sees its own notes alone, so there is
+// no lock.
 final class TopicastServed {
-    private static final int SERVED_MAX = 256;  // objects of a thread
+    private static final int SERVED_MAX = 256;  // objects that are noted for a thread
 
     private final TopicastObjects objects;
-    private final ThreadLocal served = new ThreadLocal();  // object -> reads of it
+    // Object -> three weak references: the table or database that was served; the map of which
+    // partitions were served; the map of which they were served before that.
+    private final ThreadLocal served = new ThreadLocal();
 
     TopicastServed(TopicastObjects objects) {
         this.objects = objects;
     }
 
-    // Whether this thread was served nothing, and nobody else can have been.
+    // Whether this thread was served nothing, and memory has nothing that another was served.
     boolean isEmpty() {
         return served.get() == null && objects.isEmpty();
     }
@@ -25,13 +29,14 @@ final class TopicastServed {
         return mine != null && object != null && mine.containsKey(object);
     }
 
-    // This thread has something newer than what it was served, or has written it.
+    // The thread has read the object from the metastore, or has written it, so what it was served
+    // before needs no comparison.
     void forget(String object) {
         Map mine = (Map) served.get();
         if (mine != null) mine.remove(object);
     }
 
-    // Note what this thread is served: a table or database itself, or that partitions of it were.
+    // Note what the thread is served: a table or database, or partitions of the map ``from``.
     void serve(String object, String name, TopicastObjects.Kept from, Object value) {
         Map mine = (Map) served.get();
         if (mine == null) {
@@ -46,12 +51,13 @@ final class TopicastServed {
         if (name.equals("getTable") || name.equals("getDatabase")) {
             of[0] = new WeakReference(value);
         } else if (of[1] == null || of[1].get() != from) {
-            of[2] = of[1];  // what it was served before, and may write without having read it again
+            of[2] = of[1];  // the thread may still write partitions that it was served of that map
             of[1] = new WeakReference(from);
         }
     }
 
-    // Whether the metastore has an object otherwise than this thread, or the memory, has it.
+    // Whether the metastore's object differs from what the thread was served, or from what memory
+    // has. True also where that can no longer be told.
     boolean differs(TopicastCatalog from, String object, String write, Object[] args) {
         Map mine = (Map) served.get();
         WeakReference[] of = mine == null ? null : (WeakReference[]) mine.get(object);
@@ -84,7 +90,7 @@ final class TopicastServed {
     }
 
     private static final class Served extends LinkedHashMap {
-        boolean lost;  // there were more
+        boolean lost;  // the notes of some object were dropped for others
 
         Served() {
             super(16, 0.75f, true);

@@ -2,8 +2,8 @@ import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
 import org.apache.spark.util.SizeEstimator;
 
-// How many bytes of the heap a result of Spark's catalog is taken for: never less than it has.
-// For any thread; there is no state.
+// Estimates the bytes of the heap that a result of Spark's catalog occupies: at least what it does.
+// Any thread may call it; it has no state.
 final class TopicastSizes {
     static long ofText(String text) {
         if (text == null) return 0;
@@ -28,8 +28,8 @@ final class TopicastSizes {
             while (all.hasNext()) size += 24 + of(all.next());
             return size;
         }
-        long estimated = SizeEstimator.estimate(value);  // of tables and databases
-        return estimated + estimated / 4;  // what they compute later, such as the names of fields
+        long estimated = SizeEstimator.estimate(value);  // a table or a database
+        return estimated + estimated / 4;  // for what it computes later, such as names of fields
     }
 
     private static long of(CatalogTablePartition one) {

@@ -3,24 +3,25 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
-// What was written and no sync has passed: until then the metastore is asked for it. And which
-// tables statements of this driver have changed, for the agent to report. Queries mark and look in
-// their threads, two threads of the agent wait for writes and for such tables.
+// Keeps the objects that are dirty: written, and no sync has passed the write yet, so the original
+// answers their reads. It also keeps the tables that statements of this driver have changed, for
+// the agent to report. Queries mark and look up objects in their own threads; one thread of the
+// agent waits for writes, another for changed tables.
 final class TopicastWrites {
     private static final int NAMES_MAX = 10000;  // of each kind: 1 MB
 
     private final TopicastObjects objects;
     private final ConcurrentHashMap dirty = new ConcurrentHashMap();  // object -> number of a write
     private final AtomicLong last = new AtomicLong();  // number of a write
-    private final ConcurrentHashMap altered = new ConcurrentHashMap();  // by statements, not
-    // reported yet: table -> whether it came or went
-    private volatile boolean open;
+    // Tables that the agent has not taken yet -> whether they were created, dropped or renamed.
+    private final ConcurrentHashMap altered = new ConcurrentHashMap();
+    private volatile boolean open;  // an agent waits for writes and changed tables
 
     TopicastWrites(TopicastObjects objects) {
         this.objects = objects;
     }
 
-    // Let the agent wait for writes, or not any more.
+    // Let the agent wait for writes and changed tables, or end its waits.
     void open(boolean open) {
         this.open = open;
         synchronized (this) {
@@ -38,7 +39,8 @@ final class TopicastWrites {
         return dirty.containsKey(TopicastNames.dbOf(object) + TopicastNames.IN_ALL);
     }
 
-    // Let the metastore be asked for an object, and keep nothing of it.
+    // Mark an object as dirty, and drop what is kept of it, so that the metastore answers its reads
+    // until a sync has passed this call.
     void mark(String object) {
         if (dirty.size() >= NAMES_MAX) object = TopicastNames.EVERYTHING;
         dirty.put(object, Long.valueOf(last.incrementAndGet()));
@@ -55,7 +57,8 @@ final class TopicastWrites {
         }
     }
 
-    // A write of this name and with these arguments has ended.
+    // A write by the catalog's method of this name has ended: mark each object that it may have
+    // changed.
     void wrote(String name, Object[] args) {
         String object = TopicastNames.objectOf(name, args);
         int dot = object.indexOf('.');
@@ -71,28 +74,28 @@ final class TopicastWrites {
         }
     }
 
-    // The number of the newest write that no sync has passed; 0: there is none.
+    // Returns the number of the newest write if some write is one that no sync has passed, else 0.
     long newest() {
         return dirty.isEmpty() ? 0 : last.get();
     }
 
-    // Wait for a write, but not longer than so many milliseconds.
+    // Wait at most ms for a write.
     synchronized void pause(long ms) throws InterruptedException {
         if (open && dirty.isEmpty()) wait(ms);
     }
 
-    // Everything up to this write is visible to the subscriber that answers.
+    // The subscriber has everything up to the write of this number.
     void synced(long number) {
         for (Iterator all = dirty.entrySet().iterator(); all.hasNext();) {
             Map.Entry one = (Map.Entry) all.next();
             Long write = (Long) one.getValue();
-            // By its number, too: the iterator's own remove() would also remove a newer write's.
+            // Remove by key and number: the iterator's remove() would also remove a newer write.
             if (write.longValue() <= number) dirty.remove(one.getKey(), write);
         }
     }
 
-    // Wait until a statement of this driver has changed a table, or for so many milliseconds. A
-    // line for each such table: whether it came or went, and its name.
+    // Wait at most ms until a statement of this driver has changed a table. Returns a line for each
+    // such table: 1 if the table was created, dropped or renamed, else 0; and its name.
     String altered(long ms) throws InterruptedException {
         synchronized (altered) {
             if (open && altered.isEmpty()) altered.wait(ms);
@@ -111,7 +114,8 @@ final class TopicastWrites {
         status.add("dirty", dirty.size());
     }
 
-    // Note a statement's change of a table; those of data are reported by the statement.
+    // Note a change of a table itself. Changes of its data are not noted here: the listener reports
+    // the statements that write data.
     private void alters(String object, String name) {
         boolean named = name.equals("createTable") || name.equals("dropTable")
             || name.equals("renameTable");

@@ -12,20 +12,22 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusCache;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 
-// Which listers of files are of one table in a session: that of its relation, and those of the
-// relations that we have invalidated. For any thread.
+// Families of listers. A lister is the FileIndex of a relation. A family has the listers of one
+// table in one session: that of the current relation, and those of relations that Topicast has
+// invalidated, which DataFrames may still hold. Any thread may call it.
 //
-// In plain Spark these are one object: a statement of the application that has it list its files
-// anew does so for DataFrames and for cached data, too. So when Spark has one of them list, the
-// lister passes that on to the others. Once Spark itself has invalidated the relation of now, that
-// ends, as in plain Spark.
+// In plain Spark the members of a family would be one object, so a statement that refreshes the
+// files of a table refreshes them for DataFrames and for cached data, too. To keep that so, a
+// member that Spark has list its files anew passes the call on to the others. When Spark itself
+// invalidates the current relation, the family ends, as DataFrames would keep the old object in
+// plain Spark.
 //
-// Listers are held weakly, and tables of which none is alive are removed at every 64th new table.
+// Listers are held weakly. Families without a live lister are removed at every 64th new table.
 final class TopicastFamilies {
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // id -> OfSession
 
-    // We are about to invalidate a relation of a session's table, whose files this object lists:
-    // what a statement has the next relation list, this object is to list, too.
+    // Topicast is about to invalidate a relation of a session's table. Its lister joins the family,
+    // so that it lists its files anew when a statement has the next relation do so.
     void discarded(String session, String table, Object lister) throws IllegalAccessException {
         if (!(lister instanceof FileIndex)) return;
         OfSession made = new OfSession();
@@ -33,7 +35,7 @@ final class TopicastFamilies {
         (other == null ? made : other).of(table).discarded((FileIndex) lister);
     }
 
-    // The family of a session's table; null: we have invalidated no relation of it.
+    // Returns the family of a session's table; null if Topicast has invalidated no relation of it.
     Family find(String session, String table) {
         OfSession all = (OfSession) sessions.get(session);
         return all == null ? null : all.find(table);
@@ -43,7 +45,7 @@ final class TopicastFamilies {
         sessions.remove(session);
     }
 
-    // List files anew in this object alone: we do so, and not a statement.
+    // Let a lister list its files anew, and no other of its family: Topicast does so, no statement.
     static void refreshAlone(FileIndex lister) {
         Passing.ALONE.set(lister);
         try {
@@ -64,7 +66,7 @@ final class TopicastFamilies {
         synchronized Family of(String table) {
             Family found = find(table);
             if (found != null) return found;
-            if (++made % 64 == 0) {  // nobody holds anything of most tables that have changed
+            if (++made % 64 == 0) {  // DataFrames hold nothing of most tables that have changed
                 for (Iterator all = byTable.values().iterator(); all.hasNext();) {
                     if (!((Family) all.next()).isHeld()) all.remove();
                 }
@@ -77,8 +79,8 @@ final class TopicastFamilies {
 
     // The listers of one table in one session.
     static final class Family {
-        private final ArrayList former = new ArrayList();  // weakly: of invalidated relations
-        private WeakReference present;  // of the relation of now; null: none was loaded since
+        private final ArrayList former = new ArrayList();  // weak: those of invalidated relations
+        private WeakReference present;  // that of the current relation; null: none was loaded since
 
         synchronized void discarded(FileIndex lister) throws IllegalAccessException {
             if (present != null && present.get() != lister) former.clear();
@@ -89,7 +91,7 @@ final class TopicastFamilies {
             join(lister);
         }
 
-        // Spark has invalidated the relation of now because we have made it do so.
+        // Spark has invalidated the current relation because Topicast called refreshTable.
         void discardedPresent() throws IllegalAccessException {
             WeakReference last = present;
             FileIndex lister = last == null ? null : (FileIndex) last.get();
@@ -101,7 +103,8 @@ final class TopicastFamilies {
             return !former.isEmpty();
         }
 
-        // Whether it may be the one that was loaded since: plans hold former ones, too.
+        // Whether this lister may be that of the current relation, which no plan has shown yet: it
+        // is none of the former ones, which plans still hold.
         synchronized boolean isAwaiting(FileIndex lister) {
             return present == null && !has(lister);
         }
@@ -112,7 +115,7 @@ final class TopicastFamilies {
             join(lister);
         }
 
-        // The others, if this is one of them.
+        // Returns the other live members of the family; none if this lister is no member.
         synchronized ArrayList othersThan(FileIndex lister) {
             ArrayList others = new ArrayList();
             Object last = present == null ? null : present.get();
@@ -138,7 +141,8 @@ final class TopicastFamilies {
             }
         }
 
-        // One of another kind, such as a table format's, passes nothing on.
+        // Replace the lister's cache by one that passes calls on. A lister without such a cache,
+        // such as a table format's, passes nothing on.
         private void join(FileIndex lister) throws IllegalAccessException {
             Field field;
             try {
@@ -152,8 +156,8 @@ final class TopicastFamilies {
         }
     }
 
-    // The cache that a lister clears when it is to list anew: it has the others list then, too. In
-    // the thread of the statement.
+    // The cache of a member's files. A lister clears its cache when it lists anew, and this cache
+    // then has the other members list anew, too, in the thread of the statement.
     private static final class Passing extends FileStatusCache {
         static final ThreadLocal ALONE = new ThreadLocal();  // set: nothing is passed on
         final FileStatusCache own;
@@ -181,7 +185,7 @@ final class TopicastFamilies {
             if (others.isEmpty()) return;
             ALONE.set(this);
             try {
-                lister.refresh();  // what it lists is in its own cache then: it lists but once
+                lister.refresh();  // fills its own cache, so the caller's refresh lists nothing
                 for (Iterator all = others.iterator(); all.hasNext();) {
                     pass((FileIndex) all.next());
                 }
@@ -190,8 +194,8 @@ final class TopicastFamilies {
             }
         }
 
-        // What cannot be listed fails where it is read: the statement does not read it, and may be
-        // of a table that has another location by now.
+        // A failure is dropped: the statement does not read this member, whose location may not be
+        // the table's any more. A DataFrame that reads it gets the failure.
         private void pass(FileIndex to) {
             try {
                 if (!copied(lister, to)) to.refresh();
@@ -199,7 +203,8 @@ final class TopicastFamilies {
             }
         }
 
-        // Whether the other one has what this one has just listed: a listing costs seconds.
+        // Copy what one member has just listed to another, because a listing may take seconds.
+        // Returns whether that was possible: both must list the same paths in memory.
         private static boolean copied(FileIndex from, FileIndex to) {
             if (from.getClass() != InMemoryFileIndex.class || to.getClass() != from.getClass()
                     || !from.equals(to)) return false;

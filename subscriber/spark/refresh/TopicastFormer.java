@@ -10,16 +10,16 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 
-// What DataFrames may still hold of tables whose relations were invalidated, by session and table.
-// Copies of a relation, which those over tables of Hive are, share what lists files. The agent's
-// thread keeps it; threads of the application note relations that they supersede. Relations are
-// held weakly: what no DataFrame holds any more needs no refresh.
+// The former relations of tables, by session and table: invalidated ones, which DataFrames may
+// still hold. Spark copies the relations of Hive's tables, and the copies share one lister of
+// files, so listers are kept, not relations. They are held weakly: what no DataFrame holds any more
+// needs no refresh. The agent's thread keeps them; threads of the application call supersede().
 final class TopicastFormer {
-    private static final int OF_TABLE_MAX = 8;
-    private static final long SUPERSEDED_NS = 60000000000L;  // until then a refresh has counted it
+    private static final int OF_TABLE_MAX = 8;  // former relations of a table in a session
+    private static final long SUPERSEDED_NS = 60000000000L;  // by then a refresh has taken it
 
     private final HashMap sessions = new HashMap();  // id -> table -> OfTable, the newest last
-    private final ConcurrentHashMap superseded = new ConcurrentHashMap();  // session, key -> Noted
+    private final ConcurrentHashMap superseded = new ConcurrentHashMap();  // "id key" -> Noted
 
     synchronized OfTable of(String id, String table) {
         Map mine = (Map) sessions.get(id);
@@ -27,7 +27,8 @@ final class TopicastFormer {
         return found == null ? new OfTable() : found;
     }
 
-    // Keep it as the newest; over so many tables of a session drop the one that was renewed first.
+    // Keep a table's relations as the newest of a session. If the session has more than tablesMax
+    // tables, drop those that were renewed longest ago.
     synchronized void keep(String id, String table, OfTable of, int tablesMax) {
         if (!sessions.containsKey(id)) sessions.put(id, new LinkedHashMap());
         Map mine = (Map) sessions.get(id);
@@ -36,7 +37,7 @@ final class TopicastFormer {
         while (mine.size() > tablesMax) mine.remove(mine.keySet().iterator().next());
     }
 
-    // The tables of which DataFrames may hold relations that are to be refreshed in place; commas
+    // Returns the tables of which DataFrames may hold relations that a refresh lists anew; commas
     // separate their names.
     synchronized String held(String id) {
         StringBuilder found = new StringBuilder();
@@ -51,12 +52,13 @@ final class TopicastFormer {
         return found.toString();
     }
 
-    // Note a relation that is invalidated before the refresh that is due: that is to find it.
+    // Note a relation that a query invalidates before the refresh that is due, so that the refresh
+    // finds it.
     void supersede(String id, String key, LogicalPlan relation) {
         superseded.put(id + " " + key, new Noted(relation));
     }
 
-    // The keys of the relations of a session that were superseded.
+    // Returns the keys of the superseded relations of a session that no refresh has taken.
     Set superseded(String id) {
         Set found = new TreeSet();
         for (Iterator all = superseded.entrySet().iterator(); all.hasNext();) {
@@ -71,7 +73,8 @@ final class TopicastFormer {
         return found;
     }
 
-    // Have a refresh find the relation of this key that was superseded, if any.
+    // Take the superseded relation of a key; null if there is none. Caller: the refresh of its
+    // table.
     Noted takeSuperseded(String id, String key) {
         return (Noted) superseded.remove(id + " " + key);
     }
@@ -83,7 +86,7 @@ final class TopicastFormer {
         }
     }
 
-    // What lists the files of a relation; else the relation itself.
+    // Returns what lists the files of a relation; the relation itself if nothing does.
     private static Object listerOf(LogicalPlan relation) {
         Object lister = TopicastSpark.listerOf(relation);
         return lister == null ? relation : lister;
@@ -92,7 +95,7 @@ final class TopicastFormer {
     // A relation that was invalidated.
     static final class Noted {
         final WeakReference lister;
-        final String shape;  // columns and location
+        final String shape;  // columns and location, as a text
         final long at = System.nanoTime();
 
         Noted(LogicalPlan relation) {
@@ -105,9 +108,10 @@ final class TopicastFormer {
     // The relations of one table in one session that were invalidated. For the agent's thread.
     static final class OfTable {
         private final ArrayList noted = new ArrayList();  // Noted, the newest last
-        String shape = "";  // of the newest; empty: none is to be refreshed
+        String shape = "";  // of the newest; empty: a refresh lists none of them anew
 
-        // Note a relation that is invalidated, and return what lists its files: else itself.
+        // Note a relation that is invalidated; returns what listerOf() does. ``refreshed`` says
+        // that refreshes are to list relations of this shape anew.
         Object add(LogicalPlan relation, boolean refreshed) {
             add(new Noted(relation), refreshed);
             return listerOf(relation);
@@ -119,8 +123,8 @@ final class TopicastFormer {
             if (refreshed) shape = one.shape;
         }
 
-        // Those of the newest shape that somebody holds; if there are none, none is to be
-        // refreshed.
+        // Returns the listers of the newest shape that are still held. If there are none, clear the
+        // shape, so that later refreshes skip the table.
         ArrayList alive() {
             ArrayList found = new ArrayList();
             for (Iterator all = noted.iterator(); all.hasNext();) {

@@ -12,37 +12,38 @@ import org.apache.spark.sql.internal.SessionState;
 import scala.runtime.AbstractFunction0;
 import scala.runtime.BoxedUnit;
 
-// Has the catalogs of Iceberg that sessions have loaded load tables anew: such a catalog keeps the
-// tables that it has read. The agent says which; threads of ``tasks`` do it, one for a session,
-// because it may wait until a catalog or a table has been loaded. Iceberg's classes are those of
-// the application, so each is called by name.
+// Drops tables from the caches of the Iceberg catalogs that sessions have loaded, so that the next
+// query loads them anew. The agent names the tables. A task of TopicastTasks does it, one at a time
+// for each session, because it may wait until a catalog or a table has been loaded. Iceberg's
+// classes come with the application, so they are called by reflection.
 final class TopicastIceberg {
     private static final String PACKAGE = "org.apache.iceberg.";
     private static final String CATALOG = "org/apache/iceberg/spark/SparkCatalog.class";
-    private static final String SETTING = "spark.sql.catalog.";  // before the name of a catalog
+    private static final String SETTING = "spark.sql.catalog.";  // and the name of a catalog
     private static final String EVERY = "*";
 
     private final TopicastTasks tasks;
-    private final ConcurrentHashMap waiting = new ConcurrentHashMap();  // session -> set of names
+    private final ConcurrentHashMap waiting = new ConcurrentHashMap();  // session's id -> names
     private volatile boolean isThere;
 
     TopicastIceberg(TopicastTasks tasks) {
         this.tasks = tasks;
     }
 
-    // Whether its classes are there, so that sessions may have catalogs of it.
+    // Whether Iceberg's classes were found, so that sessions may have catalogs of it.
     boolean isThere() {
         return isThere;
     }
 
-    // A session has come, in this thread: its class loader has the jars that were added since.
+    // Look for Iceberg's classes again. Caller: a thread in which a new session was found, whose
+    // class loader has also the jars that were added since the last look.
     void look() {
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
         if (!isThere && loader != null) isThere = loader.getResource(CATALOG) != null;
     }
 
-    // Let the catalogs of a session load tables anew, later. A name is of a table, of a database
-    // for all in it, or "*".
+    // Have a task drop tables from the caches of a session's catalogs. A name is that of a table,
+    // that of a database for all its tables, or "*" for all.
     void reload(String id, Object session, final SessionState made, String[] names) {
         if (!isIn(made)) return;
         final Set mine = ConcurrentHashMap.newKeySet();
@@ -51,7 +52,7 @@ final class TopicastIceberg {
         all.addAll(Arrays.asList(names));
         tasks.later("reload " + id, id, EVERY, TopicastSpark.contextOf(session), new Callable() {
             public Object call() {
-                // Spark looks at the conf of the thread for the catalogs of a session.
+                // Spark's CatalogManager reads the settings of catalogs from the thread's SQLConf.
                 return SQLConf.withExistingConf(made.conf(), new Reload(made, all));
             }
         });
@@ -93,7 +94,7 @@ final class TopicastIceberg {
         Class named = loader.loadClass(PACKAGE + "catalog.TableIdentifier");
         Class kind = loader.loadClass(PACKAGE + "catalog.Catalog");
         Method invalidate = kind.getMethod("invalidateTable", new Class[] {named});
-        if (name.indexOf('.') > 0) {  // it waits for a load that is under way, which is no key yet
+        if (name.indexOf('.') > 0) {  // also for a table that is being loaded: it has no key yet
             Method of = named.getMethod("of", new Class[] {String[].class});
             Object table = of.invoke(null, new Object[] {name.split("[.]")});
             invalidate.invoke(catalog, new Object[] {table});
@@ -106,9 +107,9 @@ final class TopicastIceberg {
         }
     }
 
-    // Whether a name, which is in lower case, means a table that a catalog keeps as it was typed.
+    // Whether a name means the table of a key. The name is in lower case, the key as it was typed.
     static boolean isMeant(String key, String name) {
-        String lower = key.toLowerCase(Locale.ROOT);  // in Turkish, TITLE is another word
+        String lower = key.toLowerCase(Locale.ROOT);  // a Turkish locale has another "i"
         return name.equals(EVERY) || lower.equals(name) || lower.startsWith(name + ".");
     }
 
@@ -126,7 +127,7 @@ final class TopicastIceberg {
 
     private static final class Reload extends AbstractFunction0 {
         private final SessionState made;
-        private final Set names;  // which grows
+        private final Set names;  // reload() of the agent adds to it meanwhile
 
         Reload(SessionState made, Set names) {
             this.made = made;
@@ -136,7 +137,7 @@ final class TopicastIceberg {
         public Object apply() {
             try {
                 Object[] now = names.toArray();
-                names.removeAll(Arrays.asList(now));  // what is added later has a task of its own
+                names.removeAll(Arrays.asList(now));  // a name that is added later has its own task
                 TopicastIceberg.reload(made, now);
             } catch (Exception failed) {
                 throw new RuntimeException(failed);

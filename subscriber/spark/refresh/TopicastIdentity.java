@@ -1,7 +1,7 @@
 import java.lang.ref.WeakReference;
 
-// A key of a map that stands for one object, and not for one that is equal to it. It keeps nothing
-// alive: once the object is gone, the key equals nothing but itself.
+// A key of a map that stands for one object, not for objects that are equal to it. It holds the
+// object weakly; once the object has been collected, the key equals only itself.
 final class TopicastIdentity extends WeakReference {
     private final int hash;
 

@@ -15,15 +15,15 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 
-// Has what DataFrames hold list its files anew: always, or only if one of these files is gone or
-// replaced. For any thread; the files are listed in threads of ``tasks``, one listing of the same
-// files at a time.
+// Lets the listers that DataFrames hold list their files anew: always, or only if one of these
+// files is gone or replaced. Any thread may call later(); tasks list the files, and a lister has
+// one listing at a time.
 final class TopicastListing {
     private final TopicastTasks tasks;
-    private final int foldersMax;  // that are looked at for files that are gone
-    private final Set forced = ConcurrentHashMap.newKeySet();  // listers that list in any case
-    private final Set relisted = ConcurrentHashMap.newKeySet();  // that have listed anew, weakly
-    private volatile Configuration conf;  // of the newest session's file systems
+    private final int foldersMax;  // folders that isGone() looks into
+    private final Set forced = ConcurrentHashMap.newKeySet();  // listers whose next task lists
+    private final Set relisted = ConcurrentHashMap.newKeySet();  // listers that have listed anew
+    private volatile Configuration conf;  // of Hadoop, of the newest session
 
     TopicastListing(TopicastTasks tasks, int foldersMax) {
         this.tasks = tasks;
@@ -34,9 +34,9 @@ final class TopicastListing {
         this.conf = conf;
     }
 
-    // List the files of a relation anew: always, or if one that it lists is gone or replaced. Once
-    // it was listed anew always: it may have been in the middle of an overwrite, whose end adds
-    // files.
+    // Have a task list the files of a relation anew: always, or if one of them is gone or replaced.
+    // A lister that has listed anew once always does from then on: it may have listed in the middle
+    // of an overwrite, whose end only adds files, so that none would be gone.
     void later(String session, String table, final Object lister, boolean always,
             WeakReference context) {
         final TopicastIdentity of = new TopicastIdentity(lister);
@@ -67,12 +67,13 @@ final class TopicastListing {
         }
     }
 
-    // Whether a file is gone, or of another length: what was listed of it cannot be read any more.
-    // One call for each folder; of many only for the last ones by name: of days the newest.
+    // Whether a file is gone or has another length, so that reading it as listed would fail. It
+    // costs one call for each folder. If there are more than foldersMax it looks into the last ones
+    // by name, which are the newest where folders are days.
     private boolean isGone(FileIndex index) throws Exception {
-        // that of a partitioned table lists files for each query
+        // The index of a partitioned table, of another class, lists files for each query.
         if (!index.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
-        TreeMap folders = new TreeMap(Collections.reverseOrder());  // lengths by path, by folder
+        TreeMap folders = new TreeMap(Collections.reverseOrder());  // folder -> path -> length
         scala.collection.Iterator all = ((InMemoryFileIndex) index).allFiles().iterator();
         while (all.hasNext()) {
             FileStatus file = (FileStatus) all.next();

@@ -5,16 +5,17 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 
-// The relations over paths, to which no table's name leads: spark.read.parquet(path), and views of
-// it. Threads of the application note what they analyse; the agent has it listed anew. What lists
-// their files is known as long as somebody else holds it.
+// The relations over paths, which Spark does not know by a table's name: spark.read.parquet(path),
+// and views of it. Threads of the application note the relations that they analyse; the agent has
+// their files listed anew. Listers are held weakly.
 final class TopicastPaths {
-    private static final String NOBODY = "-";  // the session in what is said of a failure
+    private static final String NOBODY = "-";  // stands for the session in lines of failures
 
     private final ConcurrentHashMap known = new ConcurrentHashMap();  // lister's identity -> OfPath
-    private volatile int sweepAt = 64;  // so many, over which those that are gone are removed
+    private volatile int sweepAt = 64;  // with more entries, note() removes those of dead listers
 
-    // A plan that was analysed reads files by this lister; ``inView``: by a temporary view's name.
+    // A plan that was analysed reads files by this lister. ``inView`` says that the plan got there
+    // by a temporary view's name.
     void note(FileIndex lister, WeakReference context, boolean inView) {
         TopicastIdentity key = new TopicastIdentity(lister);
         OfPath found = (OfPath) known.get(key);
@@ -27,14 +28,14 @@ final class TopicastPaths {
         if (inView) found.ofView = true;
     }
 
-    // How many there are.
     int size() {
         sweep();
         return known.size();
     }
 
-    // List anew the files of those at, in or above a location; empty: of all. Those that are read
-    // by a view's name always, others if files are gone, or always.
+    // Have the files of relations at, in or above a location listed anew; of all relations if the
+    // location is empty. Relations that a view's name leads to are always listed anew; others only
+    // if files are gone or ``always`` is set.
     void relist(TopicastListing listing, String table, String location, boolean always) {
         for (Iterator all = known.entrySet().iterator(); all.hasNext();) {
             Map.Entry one = (Map.Entry) all.next();

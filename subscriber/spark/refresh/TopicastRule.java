@@ -10,16 +10,16 @@ import org.apache.spark.sql.execution.datasources.v2.FileTable;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
-// A check rule of a session's analyzer, which checks nothing: it looks through each plan that was
-// analysed for relations over paths, and for relations of tables that were loaded since we have
-// invalidated the former ones. Spark calls it in the thread of the query, with the plans of
-// subqueries too; whatever fails in it leaves plain Spark. It holds its session weakly, and stays
-// in the analyzer after a detach.
+// A check rule of a session's analyzer, which checks nothing. It searches each plan that was
+// analysed for relations over paths, and for relations of tables that Spark has loaded since
+// Topicast invalidated the former ones. Spark calls it in the thread of the query, with the plans
+// of subqueries, too. A failure in it is dropped, so the query runs as in plain Spark. It holds its
+// session weakly, and stays in the analyzer after a detach.
 final class TopicastRule extends AbstractFunction1 {
     private final TopicastSessions sessions;
     private final WeakReference session;
     private final WeakReference context;
-    private String id;  // of the session; null: it has not analysed anything yet
+    private String id;  // of the session; null until it analyses something
 
     TopicastRule(TopicastSessions sessions, Object session) {
         this.sessions = sessions;
@@ -36,7 +36,7 @@ final class TopicastRule extends AbstractFunction1 {
         return BoxedUnit.UNIT;
     }
 
-    // ``inView``: a temporary view's name has led to the plan.
+    // ``inView`` says that the plan is that of a temporary view, or a part of it.
     void note(LogicalPlan plan, boolean inView) throws Exception {
         if (plan instanceof LogicalRelation) {
             FileIndex lister = TopicastSpark.listerOf(plan);
@@ -56,7 +56,8 @@ final class TopicastRule extends AbstractFunction1 {
                 sessions.loaded(id, table, (FileIndex) into.fileIndex().get());
             }
         }
-        if (plan instanceof DataSourceV2Relation) {  // where useV1SourceList lacks the source
+        // Spark reads a source by this if spark.sql.sources.useV1SourceList does not name it.
+        if (plan instanceof DataSourceV2Relation) {
             Object table = ((DataSourceV2Relation) plan).table();
             if (table instanceof FileTable) {
                 sessions.paths.note(((FileTable) table).fileIndex(), context, inView);

@@ -22,12 +22,12 @@ import scala.collection.immutable.List;
 import scala.runtime.AbstractFunction1;
 
 // The registry of the sessions of this JVM: it finds them, and renews their relations of tables.
-// registry.py says how sessions are found. One object serves a JVM and all of its agents; it holds
-// sessions weakly.
+// registry.py says how sessions are found. One object serves a JVM and all of its agents, one after
+// the other; it holds sessions weakly.
 //
-// Threads: ``adopt``, ``apply`` and ``accept`` are called by the application, by Spark and by the
-// bus; ``supersede`` by queries; all else by the agent, of which one thread renews. No method waits
-// for a file system or the metastore: what may wait is left to TopicastTasks.
+// Threads: the application calls ``adopt``, Spark ``apply``, Spark's listener bus ``accept``, and
+// queries ``supersede``. The agent calls all other methods; ``renew`` from one thread. No method
+// waits for a file system or the metastore: TopicastTasks runs what may wait.
 public final class TopicastSessions extends AbstractFunction1 implements Consumer {
     private static final String PARTITIONS = "spark.sql.hive.manageFilesourcePartitions";
 
@@ -38,9 +38,9 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
     private final TopicastIceberg iceberg;
     private final TopicastFamilies families = new TopicastFamilies();
     private final TopicastFormer former = new TopicastFormer();
-    private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
-    private final Map extended = Collections.synchronizedMap(new WeakHashMap());
-    private volatile boolean renews;
+    private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // id -> session, weak
+    private final Map extended = Collections.synchronizedMap(new WeakHashMap());  // extensions
+    private volatile boolean renews;  // accept() invalidates the relations of a new session
 
     public TopicastSessions(Field state, Field relations, Integer threads, Integer ofTable,
             Integer folders) throws NoSuchMethodException {
@@ -52,7 +52,8 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
 
     // ---- how sessions are found
 
-    // A session of Python: it is known from now on, and whatever Spark makes of it.
+    // Add a session of Python's. Spark will also call apply() with each session that is made of it
+    // by newSession() or cloneSession(), because these share its extensions.
     public void adopt(Object session) throws Exception {
         add(session);
         Object of = session.getClass().getMethod("extensions", TopicastSpark.NONE)
@@ -67,17 +68,18 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         }
     }
 
-    // Called by Spark with each session whose analyzer it makes: whatever fails here, the session
-    // has its analyzer.
+    // Called by Spark with each session whose analyzer it makes; returns the analyzer's rule. A
+    // failure is dropped, so that the session gets its analyzer.
     public Object apply(Object session) {
         try {
             add(session);
-        } catch (Throwable failed) {  // then it is found by what it executes
+        } catch (Throwable failed) {  // accept() finds it, once it executes something
         }
         return new TopicastRule(this, session);
     }
 
-    // A session that executes: if it was not known, its relations may be older than a change.
+    // Called with the session of each execution. If the session was not known, a change may have
+    // come after it loaded its relations, so they are invalidated.
     public void accept(Object session) {
         try {
             if (!add(session)) return;
@@ -93,16 +95,16 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         }
     }
 
-    // Whether relations of sessions that accept finds are to be invalidated.
+    // Set whether accept() invalidates the relations of a session that it finds.
     public void renew(boolean renews) {
         this.renews = renews;
     }
 
-    // A line for each session that has not ended: its id, whether Spark queries the metastore for
-    // partitions ("true"), the tables that it has relations of, and behind a tab those of which
-    // DataFrames may hold some that were invalidated.
-    // Then a line for each failure since the last look: "!", session, table, and why. Last of all
-    // "+" if there may be catalogs of Iceberg.
+    // Returns a line for each session that has not ended: its id, "true" if Spark queries the
+    // metastore for partitions, the keys of the relations that it has, and behind a tab the tables
+    // of which DataFrames may hold invalidated relations. Then a line for each failure since the
+    // last call: "!", session, table, and reason. At last a line "+" if there may be catalogs of
+    // Iceberg.
     public String look() {
         StringBuilder found = new StringBuilder();
         for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
@@ -134,7 +136,7 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         return found.toString();
     }
 
-    // All sessions that have not ended.
+    // Returns all sessions that have not ended.
     public Object[] alive() {
         LinkedList found = new LinkedList();
         for (Iterator all = sessions.values().iterator(); all.hasNext();) {
@@ -146,7 +148,7 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         return found.toArray();
     }
 
-    // Whether a session was not known before.
+    // Add a session; returns whether it was not known before.
     private boolean add(Object session) throws Exception {
         String id = TopicastSpark.idOf(session);
         if (sessions.containsKey(id)) return false;
@@ -167,11 +169,12 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         former.ended(id);
     }
 
-    // Look through what a session analyses from now on whose analyzer is older than the attach.
+    // Add our rule to the analyzer of a session that Spark made before the attach, unless it has
+    // our rule already.
     private void examine(Object session) throws Exception {
         Object made = spark.stateOf(session);
         Object analyzer = made == null ? null : TopicastSpark.fieldOf(made, "analyzer").get(made);
-        if (analyzer == null) return;  // it calls the extensions when it is made
+        if (analyzer == null) return;  // Spark will call apply() when it makes the analyzer
         Field field = TopicastSpark.fieldOf(analyzer, "extendedCheckRules");
         List rules = ((scala.collection.Seq) field.get(analyzer)).toList();
         scala.collection.Iterator all = rules.iterator();
@@ -183,8 +186,9 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
 
     // ---- relations of tables
 
-    // Invalidate the relations of a table in all sessions, now: its files may differ, and it is
-    // about to be read. The refresh that is due, too, finds what DataFrames still hold of it.
+    // Invalidate the relations of a table in all sessions at once. Caller: a query that is about to
+    // read the table, whose files may differ from what these relations list. They are noted for the
+    // refresh that is due, which has DataFrames that hold them list their files anew.
     public void supersede(String db, String table) throws Exception {
         String name = TopicastSpark.printed(db + "." + table);
         for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
@@ -206,15 +210,16 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
     }
 
     // Invalidate the relation of a table in a session, so that the next plan lists its files anew.
-    // DataFrames go on holding relations that were invalidated, now or before: those that read the
-    // same columns and location as the newest list anew "always", or "if gone" are their files.
+    // DataFrames go on holding relations that were invalidated now or before. ``existing`` says
+    // what becomes of those that have the columns and the location of the newest: they list their
+    // files anew "always", "if gone" are some of these, or "never".
     public void renew(String id, String table, String existing, int tablesMax) throws Exception {
         Object session = session(id);
         SessionCatalog catalog = session == null ? null : spark.catalogOf(session);
         if (catalog == null) return;
         boolean refreshed = !existing.equals("never");
         TopicastFormer.OfTable held = former.of(id, table);
-        if (!refreshed) held.shape = "";  // its own may be of before or after the change
+        if (!refreshed) held.shape = "";  // it may be the one from before or after the change
         TopicastFormer.Noted before =
             former.takeSuperseded(id, TopicastSpark.printed(table));
         if (before != null) held.add(before, refreshed);
@@ -233,7 +238,7 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         former.keep(id, table, held, tablesMax);
     }
 
-    // Make cached data of a table anew; this calls the metastore.
+    // Have a task make the cached data of a table anew. The task calls the metastore.
     public void recache(final String id, final String table, final String name) {
         WeakReference context = TopicastSpark.contextOf(session(id));
         tasks.later("recache " + id + " " + table, id, table, context, new Callable() {
@@ -252,7 +257,8 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         if (family != null) family.discardedPresent();  // by us, not by the user
     }
 
-    // A plan of a session reads or writes a table by its name: it may have loaded the relation.
+    // A plan of a session reads or writes a table by its name. If Spark has loaded the current
+    // relation for it, its lister joins the family of the table.
     void loaded(String id, CatalogTable table, FileIndex lister) throws Exception {
         TopicastFamilies.Family family = families.find(id, TopicastSpark.nameOf(table));
         if (family == null || !family.isAwaiting(lister)) return;
@@ -276,25 +282,23 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
 
     // ---- files, and tables of Iceberg
 
-    // List the files of a relation anew, later: always, or if one that it lists is gone or
-    // replaced.
+    // Have a task list the files of a relation anew: always, or if one of them is gone or replaced.
     public void relist(String id, String table, Object lister, boolean always) {
         listing.later(id, table, lister, always, TopicastSpark.contextOf(session(id)));
     }
 
-    // How many relations over paths there are, which no table's name leads to.
+    // Returns how many relations over paths there are.
     public int paths() {
         return paths.size();
     }
 
-    // List anew the files of relations over paths at, in or above a location; empty: of all. Those
-    // that are read by a view's name always, others if files are gone, or always.
+    // Have the files of relations over paths listed anew, as TopicastPaths says.
     public void relistPaths(String table, String location, boolean always) {
         paths.relist(listing, table, location, always);
     }
 
-    // Let Iceberg's catalogs of all sessions load tables anew. A line for each: a table's name, a
-    // database's for all in it, or "*".
+    // Let Iceberg's catalogs of all sessions load tables anew. ``names`` has a line for each: that
+    // of a table, that of a database for all its tables, or "*" for all.
     public void reload(String names) throws Exception {
         for (Iterator ids = sessions.keySet().iterator(); ids.hasNext();) {
             String id = (String) ids.next();
@@ -304,12 +308,12 @@ public final class TopicastSessions extends AbstractFunction1 implements Consume
         }
     }
 
-    // Whether all that was to be done later has been done, within so many milliseconds.
+    // Wait at most ms until no task is left; returns whether none is.
     public boolean settle(long ms) throws InterruptedException {
         return tasks.settle(ms);
     }
 
-    // The tables for which something is still to be done, one a line; "*" stands for all.
+    // Returns the tables that unfinished tasks are for, one a line; "*" stands for all.
     public String unfinished() {
         return tasks.unfinished();
     }

@@ -13,19 +13,19 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SessionState;
 
-// Parts of Spark for which it has no public method, or another one in another version: the state of
-// a session, the relations that the session keeps, and what lists the files of a relation. For any
-// thread. Nothing here makes a part that is not there: a session's settings are fixed when its
-// state is made, so the state of a session that has none is null.
+// Reaches parts of Spark that have no public method, or another one in another version: the state
+// of a session, the relations that the session keeps, and what lists the files of a relation. Any
+// thread may call it. It never makes a session's state, because that would fix settings which the
+// application may still change: without a state it returns null.
 final class TopicastSpark {
     static final Class[] NONE = new Class[0];
     static final Object[] NOTHING = new Object[0];
-    private static final String CATALOG = "spark_catalog";  // whose relations sessions keep
-    private static final String FINDS = "getCachedTable";
+    private static final String CATALOG = "spark_catalog";  // begins the names in keys of relations
+    private static final String FINDS = "getCachedTable";  // takes a key of a relation
 
     private final Field state;  // of SparkSession
     private final Field relations;  // of SessionCatalog: a cache of Guava's
-    private final Constructor keys;  // of that cache: of a catalog, a database and a table
+    private final Constructor keys;  // of that cache: takes a catalog, a database and a table
 
     TopicastSpark(Field state, Field relations) throws NoSuchMethodException {
         this.state = state;
@@ -33,18 +33,19 @@ final class TopicastSpark {
         this.keys = keysOf();
     }
 
-    // The state of a session; null: it has none yet.
+    // Returns the state of a session; null if it has none yet.
     SessionState stateOf(Object session) throws IllegalAccessException {
         return (SessionState) state.get(session);
     }
 
-    // Likewise, the catalog of its state.
+    // Returns the catalog of a session; null if it has no state yet.
     SessionCatalog catalogOf(Object session) throws IllegalAccessException {
         SessionState made = stateOf(session);
         return made == null ? null : made.catalog();
     }
 
-    // The relations of a catalog by their keys; what is removed here is loaded by the next plan.
+    // Returns the relations of a catalog by their keys. The map is the cache itself: a relation
+    // that is removed from it is loaded anew by the next plan.
     Map relationsOf(SessionCatalog catalog) throws Exception {
         Object cache = relations.get(catalog);
         Method all = cache.getClass().getMethod("asMap", NONE);
@@ -52,14 +53,14 @@ final class TopicastSpark {
         return (Map) all.invoke(cache, NOTHING);
     }
 
-    // The key of the relation of "db.table".
+    // Returns the key of the relation of "db.table".
     Object keyOf(String table) throws Exception {
         int dot = table.indexOf('.');
         return keys.newInstance(new Object[] {
             CATALOG, table.substring(0, dot), table.substring(dot + 1)});
     }
 
-    // The name of a table as its key prints it.
+    // Returns the name of "db.table" as its key prints it.
     static String printed(String table) {
         return CATALOG + "." + table;
     }
@@ -79,7 +80,8 @@ final class TopicastSpark {
         return (String) id.invoke(session, NOTHING);
     }
 
-    // The context of a session, weakly; it counts as stopped once nobody else holds it.
+    // Returns a weak reference to a session's context. A context that was collected counts as
+    // stopped.
     static WeakReference contextOf(Object session) {
         return new WeakReference(session == null ? null : ((SparkSession) session).sparkContext());
     }
@@ -89,7 +91,7 @@ final class TopicastSpark {
         return alive == null || alive.isStopped();
     }
 
-    // What lists the files of a relation; null: the plan is no relation of files.
+    // Returns what lists the files of a relation; null if the plan is no relation of files.
     static FileIndex listerOf(LogicalPlan plan) {
         if (!(plan instanceof LogicalRelation)) return null;
         Object relation = ((LogicalRelation) plan).relation();
@@ -102,7 +104,7 @@ final class TopicastSpark {
         return (db.isDefined() ? db.get() + "." : "") + table.identifier().table();
     }
 
-    // A private field of an object, or of a class that its class extends; accessible.
+    // Returns a field of an object's class, or of a class that it extends, and makes it accessible.
     static Field fieldOf(Object object, String name) throws NoSuchFieldException {
         for (Class of = object.getClass(); of != null; of = of.getSuperclass()) {
             Field[] all = of.getDeclaredFields();

@@ -12,23 +12,23 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-// Runs what may wait for a file system or for the metastore, in threads of its own, so that neither
-// the agent nor the application waits for that. For any thread.
+// Runs tasks that may wait for a file system or the metastore, in threads of its own, so that
+// neither the agent nor the application waits. Any thread may call it.
 //
-//     later ──▶ one of its name runs ──▶ it runs once that has ended, once for all that came since
-//           └─▶ its table has ofTable running ──▶ it waits for one of these to end
+//     later ──▶ a task of its name runs ──▶ it runs after that, once for all that came meanwhile
+//           └─▶ its table has ofTableMax running ──▶ it waits for one of these to end
 //           └─▶ else it starts as soon as one of the pool's threads is free
 //
-// The lock of ``busy`` guards the tasks and the lanes. What waits is bounded by names: two tasks at
-// most have the same, and there is one for each lister of files, cached table or session.
+// The lock of ``busy`` guards the tasks and the lanes. Names bound what waits: at most two tasks
+// have the same name, and there is a name for each lister of files, cached table and session.
 final class TopicastTasks implements ThreadFactory {
-    private static final int FAILURES_MAX = 1000;  // since the last look; more are not said: 0.2 MB
+    private static final int FAILURES_MAX = 1000;  // since the last look; more are dropped: 0.2 MB
     private static final long IDLE_S = 10L;  // after which a thread of the pool ends
-    private static final String EVERY = "*";  // the table of what concerns all tables of a session
+    private static final String EVERY = "*";  // the table of a task for all tables of a session
 
     private final int ofTableMax;
     private final ThreadPoolExecutor pool;
-    private final Map busy = new HashMap();  // name -> the task of it that runs, or is to run next
+    private final Map busy = new HashMap();  // name -> its task that runs, or is to run next
     private final Map lanes = new HashMap();  // table -> Lane
     private final LinkedBlockingQueue failures = new LinkedBlockingQueue(FAILURES_MAX);
 
@@ -45,8 +45,9 @@ final class TopicastTasks implements ThreadFactory {
         return thread;
     }
 
-    // Have this done later. Tasks of one name do the same, and never at the same time: of two
-    // listings of the same files the older one might end last.
+    // Run ``work`` in a thread of the pool. Tasks of one name do the same, so the newest that waits
+    // replaces the others. They never run at the same time, because of two listings of the same
+    // files the older one might end last.
     void later(Object name, String session, String table, WeakReference context, Callable work) {
         Task task = new Task(this, name, session, table, context, work);
         synchronized (busy) {
@@ -60,7 +61,7 @@ final class TopicastTasks implements ThreadFactory {
         }
     }
 
-    // Whether all that was to be done later has been done, within so many milliseconds.
+    // Wait at most ms until no task is left; returns whether none is.
     boolean settle(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         synchronized (busy) {
@@ -73,7 +74,7 @@ final class TopicastTasks implements ThreadFactory {
         return true;
     }
 
-    // The tables for which something is still to be done, one a line; "*" stands for all.
+    // Returns the tables that unfinished tasks are for, one a line; "*" stands for all.
     String unfinished() {
         TreeSet found = new TreeSet();
         synchronized (busy) {
@@ -84,19 +85,19 @@ final class TopicastTasks implements ThreadFactory {
         return String.join("\n", found);
     }
 
-    // Have it said at the next look that something has failed.
+    // Keep a failure for takeFailures().
     void failed(String session, String table, Throwable why) {
         failures.offer(session + " " + table + " " + String.valueOf(why).split("\n")[0]);
     }
 
-    // A line for each failure since the last call: "!", session, table, and why.
+    // Append a line for each failure since the last call: "!", session, table, and reason.
     void takeFailures(StringBuilder into) {
         for (Object one = failures.poll(); one != null; one = failures.poll()) {
             into.append("! ").append(one).append('\n');
         }
     }
 
-    // Start it, or let it wait for the others of its table. With the lock.
+    // Start a task, or let it wait for the others of its table. Caller: holds the lock.
     private void admit(Task task) {
         Lane lane = (Lane) lanes.get(task.lane());
         if (lane == null) {
@@ -107,7 +108,8 @@ final class TopicastTasks implements ThreadFactory {
         else lane.waiting.add(task);
     }
 
-    // With the lock. Without memory it may not start, or start all the same: then it has ended.
+    // Caller: holds the lock. Without memory for a thread execute() throws, whether or not another
+    // thread will run the task: the task counts as failed and ended in both cases.
     private void start(Lane lane, Task task) {
         lane.running.add(task);
         try {
@@ -132,7 +134,7 @@ final class TopicastTasks implements ThreadFactory {
         }
     }
 
-    // What runs and waits of one table.
+    // The tasks of one table that run, and those that wait for them.
     private static final class Lane {
         final Set running = new HashSet();
         final LinkedList waiting = new LinkedList();
@@ -168,10 +170,10 @@ final class TopicastTasks implements ThreadFactory {
             } catch (Throwable failed) {
                 why = failed;
             }
-            end(why);  // in no finally: behind a catch, Janino would run that twice
+            end(why);  // not in a finally: Janino would run one behind a catch twice
         }
 
-        // What fails once the context was stopped is no failure: its caches have ended, too.
+        // A failure after the context was stopped is dropped: its caches have ended, too.
         void end(Throwable why) {
             try {
                 if (why != null && !TopicastSpark.isStopped(context)) {

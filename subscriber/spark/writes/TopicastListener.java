@@ -19,46 +19,46 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 import scala.Function1;
 
-/** Queues what one context executes, from its first session on, for the agent of now, or a later
-    one. Spark's bus calls it in one thread, which waits for nobody; a thread of the agent takes,
-    and threads of the driver's Python wait until their statement was handled. The object's lock
-    guards the queue. It is compiled once for all versions of Spark: what differs in them is called
-    by name. */
+/** Queues what one context executes, from its first session on, for the current agent or a later
+    one. Spark's listener bus calls it in one thread, which never waits for an agent, except at the
+    end of the application. A thread of the agent takes what is queued; threads of the driver's
+    Python wait until their statement was handled. The object's lock guards the queue. The class is
+    compiled once for all versions of Spark, so it calls by reflection what differs between them. */
 public final class TopicastListener extends SparkListener {
     private static final int QUEUE_MAX = 10000;  // executions; a plan of 50 columns has 0.6 MB
-    private static final int TAKEN_MAX = 100;  // of them that are kept until they are handled
-    private static final long END_MS = 300L;  // that the end of an application waits
+    private static final int TAKEN_MAX = 100;  // executions that are kept until they are handled
+    private static final long END_MS = 300L;  // the end of an application waits so long
     private static final long START_MS = 2000L;  // likewise, while its first agent starts
     private static final Class[] NONE = new Class[0];
     private static final Object[] NOTHING = new Object[0];
 
     private static final Collection COMMANDS = new HashSet(Arrays.asList(new String[] {
-        "command", "multi-commands"}));  // how listeners name what may write
+        "command", "multi-commands"}));  // Spark's names of executions that may write
     private static final Collection WRITES = new HashSet(Arrays.asList(new String[] {
         "InsertIntoHadoopFsRelationCommand", "InsertIntoHiveTable", "InsertIntoHiveDirCommand",
         "CreateDataSourceTableAsSelectCommand", "CreateHiveTableAsSelectCommand",
         "OptimizedCreateHiveTableAsSelectCommand", "LoadDataCommand", "TruncateTableCommand",
         "RepairTableCommand", "AlterTableAddColumnsCommand", "AlterTableChangeColumnCommand",
         "AlterTableSetLocationCommand", "AlterTableSerDePropertiesCommand",
-        "RefreshTableCommand", "RefreshTable", "RefreshResource"}));  // of plans, by their classes
+        "RefreshTableCommand", "RefreshTable", "RefreshResource"}));  // classes of plans that write
 
     private final int max;
-    private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, of what, softly
-    private final HashSet open = new HashSet();  // ids of executions that write, of the bus alone
-    private final HashSet same = new HashSet();  // of those that are a part of a write, or it
-    private final HashMap parts = new HashMap();  // id of one that has not begun -> what it began
-    private final AtomicLong marks = new AtomicLong();  // that were sent through the bus
-    private long seen;  // the last of them that came out of it
-    private final ArrayDeque taken = new ArrayDeque();  // likewise, not known to be handled yet
-    private long before;  // how many were taken before these, by the agent of now
-    private long agent;  // how many have begun: what one of before left waiting takes nothing
-    private String last = "";  // what was taken last, and is being worked on; "": nothing
-    private Object of;  // likewise
-    private boolean starting;  // nothing was taken yet, but an agent is to come
+    private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, soft ref of whose
+    private final HashSet open = new HashSet();  // ids of writes that run; for the bus's thread
+    private final HashSet same = new HashSet();  // ids that belong to an open write; likewise
+    private final HashMap parts = new HashMap();  // id of a root to come -> plan of its open write
+    private final AtomicLong marks = new AtomicLong();  // number of the last TopicastMark
+    private long seen;  // number of the last mark that came out of the bus
+    private final ArrayDeque taken = new ArrayDeque();  // pairs that may not be handled yet
+    private long before;  // pairs that the current agent took before these
+    private long agent;  // calls of resume(), so that take() of an earlier agent takes nothing
+    private String last = "";  // what was taken last, which the agent works on; "": nothing
+    private Object of;  // the object of that; null: nothing
+    private boolean starting;  // nothing was taken yet, and an agent is to come
     private boolean stopped;
-    private int missed;
-    private volatile Consumer sessions;  // is told which ones execute; null: no agent was live yet
-    private volatile Runnable end;  // what is run once the application has ended
+    private int missed;  // executions that were dropped and not told to an agent yet
+    private volatile Consumer sessions;  // gets each session that executes; null: no agent yet
+    private volatile Runnable end;  // is run once the application has ended
 
     public TopicastListener() {
         this(Integer.valueOf(QUEUE_MAX));
@@ -72,7 +72,7 @@ public final class TopicastListener extends SparkListener {
         this.sessions = sessions;
     }
 
-    /** Lets those who are told know a session of Python's, before it executes anything. */
+    /** Passes a session of Python's on to ``sessions`` before it executes anything. */
     public void adopt(Object session) throws Exception {
         Consumer told = sessions;
         if (told == null) return;
@@ -80,7 +80,7 @@ public final class TopicastListener extends SparkListener {
             .invoke(told, new Object[] {session});
     }
 
-    /** Says whether an agent is to come that takes what was executed before it. */
+    /** Sets whether an agent is to come, for which the end of the application waits START_MS. */
     public synchronized void expect(boolean starting) {
         this.starting = starting;
         notifyAll();
@@ -90,9 +90,9 @@ public final class TopicastListener extends SparkListener {
         this.end = end;
     }
 
-    /** Returns what happened, and the mark of its plan; "" after ms, or if another agent has begun
-        meanwhile; "ended" once stopped. The first ones that were taken, so many, are handled, and
-        kept no longer. */
+    /** Returns what happened, and the hash of its plan; "" after ms, or if another agent has begun
+        meanwhile; "ended" once stopped. ``handled`` is how many of what it took the agent has
+        handled: these are dropped, and the others are kept for resume(). */
     public synchronized String take(long ms, long handled) throws InterruptedException {
         long mine = agent;
         starting = false;
@@ -126,8 +126,8 @@ public final class TopicastListener extends SparkListener {
         return last;
     }
 
-    /** Returns of what the first one is that waits; null: none waits. Those before it for which the
-        heap had no room are missed. */
+    /** Returns the object of the first pair that waits; null if none waits. Pairs whose object Java
+        has discarded, for want of memory, are dropped and count as missed. */
     Object firstAlive() {
         while (!waiting.isEmpty()) {
             Object what = waiting.poll();
@@ -143,7 +143,7 @@ public final class TopicastListener extends SparkListener {
         return null;
     }
 
-    /** Lets what a process has taken that has ended, and not handled, be taken once more. */
+    /** Lets the next agent take what an agent that has ended took and did not handle. */
     public synchronized void resume() {
         while (!taken.isEmpty()) waiting.addFirst(taken.pollLast());
         agent++;
@@ -153,12 +153,14 @@ public final class TopicastListener extends SparkListener {
         notifyAll();
     }
 
-    /** Returns what was taken last: a QueryExecution, an event of a stream, or what add got. */
+    /** Returns the object of what was taken last: a QueryExecution, an event of a stream, or what
+        add() got. */
     public synchronized Object of() {
         return of;
     }
 
-    /** Returns within ms whether all has been taken, and worked on: take was called again. */
+    /** Waits at most ms until all was taken, and take() was called once more, which says that the
+        last is handled; returns whether that is so. */
     public synchronized boolean settle(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         while (!waiting.isEmpty() || !last.isEmpty() || missed > 0) {
@@ -169,7 +171,8 @@ public final class TopicastListener extends SparkListener {
         return true;
     }
 
-    /** Returns within ms whether what the context has executed has been taken, and handled. */
+    /** Waits at most ms until what the context has executed was handled; returns whether it was.
+        A mark that is sent through the bus shows that the listener has all of it. */
     public boolean settle(SparkContext context, long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         long mark = marks.incrementAndGet();
@@ -192,7 +195,7 @@ public final class TopicastListener extends SparkListener {
         notifyAll();
     }
 
-    /** Lets what was executed last be handled: the process that takes it may end with this one. */
+    /** Waits until what was executed last is handled, because the agent may end with this JVM. */
     public void onApplicationEnd(SparkListenerApplicationEnd event) {
         try {
             long until = System.nanoTime() + START_MS * 1000000L;
@@ -210,8 +213,9 @@ public final class TopicastListener extends SparkListener {
         if (end != null) end.run();
     }
 
-    /** Takes an event of the bus. Whatever fails here is counted as missed: Spark stops its context
-        for an Error of a listener, such as a StackOverflowError, and logs 70 lines for others. */
+    /** Handles an event of the bus. Any failure counts as a missed execution, and goes no further:
+        Spark stops its context for an Error of a listener, such as a StackOverflowError, and logs
+        70 lines for an exception. */
     public void onOtherEvent(SparkListenerEvent event) {
         try {
             handle(event);
@@ -230,12 +234,13 @@ public final class TopicastListener extends SparkListener {
             LogicalPlan plan = planOf(began);
             if (!isWrite(plan)) return;
             Object root = start.rootExecutionId().isEmpty() ? null : start.rootExecutionId().get();
-            if (open.size() + same.size() + parts.size() >= max) {  // ends of them were dropped
+            if (open.size() + same.size() + parts.size() >= max) {  // the bus has dropped ends
                 open.clear();
                 same.clear();
                 parts.clear();
             }
-            // That of spark-sql begins for the bus once the command that it executes has ended.
+            // In spark-sql the bus delivers the start of the root only after the end of the command
+            // that it executes, so the root belongs to the write that is known already.
             if (open.contains(root) || parts.get(id) == plan) {
                 same.add(id);
                 return;
@@ -274,28 +279,28 @@ public final class TopicastListener extends SparkListener {
     void tellOf(QueryExecution execution) {
         Consumer told = sessions;
         if (told == null) return;
-        try {  // it is of another class in 3.5 than from 4.0 on
+        try {  // sparkSession() returns another class in 3.5 than from 4.0 on
             told.accept(QueryExecution.class.getMethod("sparkSession", NONE)
                 .invoke(execution, NOTHING));
-        } catch (Throwable failed) {  // it is found by its extensions, if by anything
+        } catch (Throwable failed) {  // the session's extensions may still find it
         }
     }
 
     static LogicalPlan planOf(QueryExecution of) {
         try {
             return of.analyzed();
-        } catch (Exception failed) {  // Spark posts events of what it could not analyse, too
+        } catch (Exception failed) {  // Spark also posts events of plans that it cannot analyse
             return null;
         }
     }
 
     static boolean isWrite(LogicalPlan plan) {
-        if (plan instanceof Union) plan = firstOf(plan);  // multi-insert
+        if (plan instanceof Union) plan = firstOf(plan);  // a multi-insert
         return plan != null && WRITES.contains(plan.getClass().getSimpleName());
     }
 
     static LogicalPlan firstOf(LogicalPlan plan) {
-        try {  // a sequence of another class in Scala 2.12 than from 2.13 on
+        try {  // children() returns another class in Scala 2.12 than from 2.13 on
             Object children = plan.getClass().getMethod("children", NONE).invoke(plan, NOTHING);
             return (LogicalPlan) ((Function1) children).apply(Integer.valueOf(0));
         } catch (Exception failed) {
@@ -303,15 +308,15 @@ public final class TopicastListener extends SparkListener {
         }
     }
 
-    // Janino makes a private method static, so that it would lock the class, and not this object:
-    // no method that is synchronized is private.
+    // Janino compiles private methods as static ones. A synchronized one would lock the class and
+    // not this object, so no synchronized method is private.
     synchronized void miss() {
         if (!stopped) missed++;
         notifyAll();
     }
 
-    /** Queues what has happened, and of what. That is held softly: while no agent takes it, as
-        where none can be started, Java discards it before the driver's heap is full. */
+    /** Queues what has happened, and its object. The object is held softly: if no agent takes it,
+        Java discards it before the driver's heap is full. */
     public synchronized void add(String what, Object of) {
         if (stopped) return;
         if (waiting.size() >= 2 * max) {
@@ -324,7 +329,7 @@ public final class TopicastListener extends SparkListener {
     }
 }
 
-/** Goes through the bus behind what was executed before it. */
+/** An event that settle() sends through the bus: when it comes out, so have all before it. */
 final class TopicastMark implements SparkListenerEvent {
     final TopicastListener of;
     final long number;

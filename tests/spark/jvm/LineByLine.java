@@ -12,12 +12,13 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileStatusCache;
 
-/** An application of somebody's: it runs each line of SQL; others are words of what it does. */
+/** An application without Python: it reads lines, runs each as SQL, and prints the rows. A line
+    that begins with one of the words below does something else. */
 public final class LineByLine {
     private static SparkSession spark;
 
     public static void main(String[] words) throws Exception {
-        if (words.length == 2) {  // of a driver that runs elsewhere
+        if (words.length == 2) {  // named pipes, for a driver that runs elsewhere
             System.setIn(new FileInputStream(words[0]));
             System.setOut(new PrintStream(new FileOutputStream(words[1]), true));
         }
@@ -27,7 +28,7 @@ public final class LineByLine {
         while ((line = lines.readLine()) != null) {
             if (line.endsWith(";")) line = line.substring(0, line.length() - 1);
             String[] word = line.split(" ", 3);
-            if (word[0].equals("again")) {  // another context; with another setting
+            if (word[0].equals("again")) {  // makes another context, with a setting if there is one
                 if (word.length == 3) System.setProperty(word[1], word[2]);
                 spark.stop();
                 spark = (SparkSession) SparkSession.builder().getOrCreate();
@@ -35,7 +36,7 @@ public final class LineByLine {
                 System.exit(Integer.parseInt(word[1]));
             } else if (word[0].equals("halt")) {
                 Runtime.getRuntime().halt(Integer.parseInt(word[1]));
-            } else if (word[0].equals("fill")) {  // the memory, and go on
+            } else if (word[0].equals("fill")) {  // fills the heap, and goes on without memory
                 try {
                     fill();
                 } catch (OutOfMemoryError none) {
@@ -43,12 +44,12 @@ public final class LineByLine {
                 }
             } else if (word[0].equals("burst")) {
                 fill();
-            } else if (word[0].equals("sessions")) {  // so many, each of which reads a table
+            } else if (word[0].equals("sessions")) {  // makes so many, each of which reads a table
                 for (int made = 0; made < Integer.parseInt(word[1]); made++) {
                     SparkSession one = (SparkSession) spark.newSession();
                     one.sql("SELECT * FROM " + word[2]).collectAsList();
                 }
-            } else if (word[0].equals("heap")) {  // number, how many, bytes, class
+            } else if (word[0].equals("heap")) {  // prints lines: number, objects, bytes, class
                 FileStatusCache.resetForTesting();  // else Spark keeps what each session has listed
                 System.out.println(ManagementFactory.getPlatformMBeanServer().invoke(
                     new ObjectName("com.sun.management:type=DiagnosticCommand"), "gcClassHistogram",
