@@ -124,7 +124,24 @@ public final class Full {
     }
 }
 """
+ENDED = """
+import java.lang.ref.WeakReference;
+
+public final class Ended {
+    // Return what serves a context whose agent does not run, once the context was stopped.
+    public WeakReference served() throws Exception {
+        SparkConf conf = new SparkConf().setMaster("local[1]").setAppName("ended");
+        SparkContext context = new SparkContext(conf.set("spark.ui.enabled", "false"));
+        List command = new ArrayList();
+        command.add("false");
+        TopicastBootstrap served = new TopicastBootstrap().attach(context, command, "", "{}");
+        context.stop();
+        return new WeakReference(served);
+    }
+}
+"""
 HEAP_MB = 128
+SPARK_HEAP_MB = 512  # less than 450 MB are refused by SparkContext
 MARKS = 2_000_000  # 2 s; before, one of half a million was lost
 
 
@@ -246,7 +263,7 @@ def small_jvm(heap_mb: int) -> Iterator[Any]:
     port, token, process = launch_gateway(
         jarpath=str(next(jars.glob("py4j-*.jar"))),
         classpath=str(jars / "*"),
-        javaopts=[f"-Xmx{heap_mb}m"],
+        javaopts=[f"-Xmx{heap_mb}m", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"],
         java_path=str(java_home / "bin" / "java"),
         die_on_exit=True,
         enable_auth=True,
@@ -266,3 +283,10 @@ def test_executions_that_no_agent_takes_are_missed_before_they_fill_the_heap() -
     source = java_unit(bootstrap_source(), NOBODY_TAKES)
     with small_jvm(HEAP_MB) as jvm:
         assert str(java_object(jvm, "Full", source).run(3 * HEAP_MB)).startswith("missed ")
+
+
+def test_jvm_keeps_nothing_of_a_context_that_has_ended() -> None:
+    """Given no other context after it: before, the JVM kept it until the next one began."""
+    with small_jvm(SPARK_HEAP_MB) as jvm:
+        served = java_object(jvm, "Ended", java_unit(bootstrap_source(), ENDED)).served()
+        until(lambda: jvm.System.gc() or served.get() is None, timeout_s=20, interval_s=0.5)

@@ -55,7 +55,7 @@ public final class TopicastBootstrap extends AbstractFunction1
 
     private static final HashMap variables = new HashMap();  // ours, which children do not inherit
     private static final ConcurrentHashMap kept = new ConcurrentHashMap();  // the agents' objects
-    private static TopicastBootstrap serving;  // of the last context; null: none began
+    private static TopicastBootstrap serving;  // of the last context; null: there is none
 
     private final TopicastListener listener = new TopicastListener();
     private final TopicastBoard board = new TopicastBoard();
@@ -231,6 +231,14 @@ public final class TopicastBootstrap extends AbstractFunction1
             warn("it is plain Spark: " + failed);
         } finally {
             board.run();
+            if (context.isStopped()) leave();
+        }
+    }
+
+    /** Lets the JVM discard this object and its context, which has ended. */
+    void leave() {
+        synchronized (TopicastBootstrap.class) {
+            if (serving == this) serving = null;
         }
     }
 
