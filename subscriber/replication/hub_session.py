@@ -72,7 +72,7 @@ class SessionState(Enum):
 class Welcomed(Enum):
     """What a Welcome means for what was sent to the hub before."""
 
-    KNOWN = "KNOWN"  # the hub has known us all the time,
+    KNOWN = "KNOWN"  # nothing: the hub has known us all the time,
     STAYED = "STAYED"  # or registered us, and the subscriptions of its data connection are there,
     OPENED = "OPENED"  # or not: the data connection is new
 
@@ -177,6 +177,8 @@ class HubSession:
 
     def on_welcome(self, welcome: Welcome) -> Welcomed:
         """Open the hub's data, unless it is open."""
+        if self._index < 0:  # nobody was greeted: it came over a connection that a restart closed
+            return Welcomed.KNOWN
         known = welcome.hub == self._hub and welcome.data_address == self._data_address
         self._resume()
         if known:
