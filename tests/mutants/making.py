@@ -23,6 +23,8 @@ NOT_STRICT: Final = re.compile(r"([<>])=")
 INSTANT: Final = re.compile(r"\bnow\b|\b_now\b|\blate_s\b")
 CLAUSE: Final = re.compile(r"\b(?:and|or|if)\b")
 NUMBER: Final = re.compile(r"\b\d[\d_]*\b")
+NEGATED: Final = re.compile(r"\bnot (\w+ := .+):$", re.MULTILINE)
+"""What Cosmic Ray makes of ``if why := …:``, which is no Python."""
 
 
 Line = tuple[str, int]
@@ -69,7 +71,8 @@ def mutants(place: str) -> Iterator[Mutant]:
         positions = [at for node in nodes for at in operator.mutation_positions(node)]
         for occurrence, ((line, _), _) in enumerate(positions):
             changed = mutate_code(code, operator, occurrence) if line in wanted else None
-            mutant = _mutant(path, code, changed or code)
+            changed = NEGATED.sub(r"not (\1):", changed or code)
+            mutant = _mutant(path, code, changed)
             if mutant is not None and not _is_least(mutant.removed, mutant.added):
                 yield mutant
 
