@@ -199,6 +199,12 @@ def test_list_over_the_limit_is_refused() -> None:
         decode(_frame(Drop, [1, [0] * (LIST_MAX + 1)]))
 
 
+def test_bytes_are_no_list_of_numbers() -> None:
+    """P-LIM-6."""
+    with pytest.raises(WireError, match="list of at most"):
+        decode(_frame(Drop, [1, b"\x01\x02"]))
+
+
 def test_entry_that_is_read_has_the_size_of_its_value() -> None:
     pulled = decode(_frame(Pulled, FIELDS[Pulled]))
     assert isinstance(pulled, Pulled)
