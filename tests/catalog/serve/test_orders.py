@@ -1,5 +1,7 @@
 """Orders: refused before anything is changed, or carried out, and answered when it is done."""
 
+from collections.abc import Callable
+
 import pytest
 
 from topicast.catalog.ingest.events.poller import Poll
@@ -217,16 +219,19 @@ def test_order_for_what_there_is_not_is_refused(words: str, events: bool) -> Non
 # what goes wrong
 
 
-def test_metastore_that_is_away_is_reported_in_time(still: Alone) -> None:
+@pytest.mark.parametrize(("make", "reason"), [(quiet, "it is slow"), (loaded, "down")])
+def test_metastore_that_is_away_is_reported_in_time(make: Callable[[], Alone], reason: str) -> None:
     """P-ORDER-2."""
+    still = make()
     still.catalogd.hold(Read)
     still.ask(REFRESH)
     still.turn(2)
+    still.metastore.failures += [SourceError("down")] * 1000  # of its polls
     still.wait(STALLED_S_MAX)
     still.turn(2)
     answer = still.reply(Refused)
     assert answer.code == "SOURCE"
-    assert answer.message == "the metastore does not answer: it is slow"
+    assert answer.message == f"the metastore does not answer: {reason}"
     assert answer.retry_ms > 0
     assert still.catalog.dispatcher.waiting == 0
 

@@ -233,6 +233,7 @@ def test_peers_that_find_no_room_come_again_in_their_order() -> None:
     assert [retry_ms(sender, peer) for peer in waiting] == pauses_ms, "they keep their places"
     sender.remove_peer(b"a")
     assert [retry_ms(sender, peer) for peer in waiting[:2]] == [0, 100]
+    assert retry_ms(sender, waiting[999]) == pauses_ms[998], "a stream that is opened moves one up"
     sender.remove_peer(waiting[1])
     assert retry_ms(sender, waiting[17]) == 100, "one that is gone is not waited for"
     sender.remove_peer(b"b")
