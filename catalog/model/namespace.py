@@ -70,7 +70,7 @@ class Namespace:
         self._version_log = version_log
         self._topic = version_log.topics[NAMESPACE]
         self._leaves: dict[str, GroupLeaves] = {}  # by database that has names and was looked at
-        self._sums: dict[str, _Sum] = {}  # by database of ``_leaves`` whose sum was requested
+        self._sums: dict[str, _Sum] = {}  # of the names in a database, once the comparison wants it
         self.databases_count = len(self.databases())
 
     @property

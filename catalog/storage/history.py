@@ -358,7 +358,7 @@ class HistoryReader:
         yield from self._db.execute(query, (since_us, *([pattern] * 2 if pattern else ())))
 
     def writer(self, topic: int, version: int) -> str | None:
-        """Return the driver whose report raised ``version`` of ``topic``; None: no report did."""
+        """Return which driver reported the write of ``version``; None: it came from no report."""
         query = "SELECT driver FROM writers WHERE topic = ? AND version = ?"
         found = self._db.execute(query, (topic, version)).fetchone()
         return None if found is None else found[0].hex()

@@ -3,7 +3,7 @@
     drivers, attached or not ──▶ some statements ──▶ all sync ──▶ drawn queries: rows, plans, names
 
 The plain driver caches nothing, so what it answers is true. SEED=7 replays an order; OPERATIONS=60
-makes it longer. Statements that change rows are of attached drivers only: Spark leaves no event of
+makes it longer (a plant in ``Catalyst.renew`` is found within 15). Statements that change rows are of attached drivers only: Spark leaves no event of
 a write into a partition that exists, and such a write is a sweep's (docs/pipelines.md).
 """
 

@@ -60,8 +60,8 @@ _TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the first is not kept: only 
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
-KEYS_MAX: Final = 256  # texts of tables whose partition columns are remembered
-KEYS_CHARS_MAX: Final = 16 << 10  # of each, 2,000 as a rule: 0.5 MB of all
+KEYS_MAX: Final = 256  # tables, by their text in events; of each the partition columns are kept
+KEYS_CHARS_MAX: Final = 16 << 10  # of such a text, 2,000 as a rule: 0.5 MB of all
 MESSAGE_BYTES_MAX: Final = 256 << 20  # one ADD_PARTITION of 100,000 partitions has 230 MB
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
 GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")

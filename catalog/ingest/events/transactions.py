@@ -34,7 +34,7 @@ class Transactions:
         return len(self._written)
 
     def dirty_objects(self, raw: RawEvent) -> tuple[Dirty, ...]:
-        """Return the tables whose data has changed, by an event with a type of TRANSACTIONS."""
+        """Return the tables whose data ``raw`` has changed; its type is one of TRANSACTIONS."""
         if raw.catalog:
             return ()
         begins = raw.type == "ALLOC_WRITE_ID_EVENT"

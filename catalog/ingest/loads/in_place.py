@@ -48,7 +48,7 @@ SAID_BYTES_MAX: Final = 8 << 20  # likewise of messages: 48 ms for a megabyte of
 STATISTICS: Final = b"COLUMN_STATS_ACCURATE"  # 3.1 sets it anew after it has written of a rename
 
 
-SHAPED_MAX: Final = 1_000  # tables whose partitions' shapes are remembered, 0.5 KB each
+SHAPED_MAX: Final = 1_000  # tables; the shapes of the partitions of one take 0.5 KB
 SHAPES_MAX: Final = 4  # of a table: as partitions are added, and with what statistics add to them
 
 
