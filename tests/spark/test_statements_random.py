@@ -3,8 +3,9 @@
     drivers, attached or not ──▶ some statements ──▶ all sync ──▶ drawn queries: rows, plans, names
 
 The plain driver caches nothing, so what it answers is true. SEED=7 replays an order; OPERATIONS=60
-makes it longer (a plant in ``Catalyst.renew`` is found within 15). Statements that change rows are of attached drivers only: Spark leaves no event of
-a write into a partition that exists, and such a write is a sweep's (docs/pipelines.md).
+makes it longer. If relations are not renewed (``Catalyst.renew`` does nothing), SEED=11 fails at
+the 15th operation. Statements that change rows are of attached drivers only: Spark leaves no event
+of a write into a partition that exists, and such a write is a sweep's (docs/pipelines.md).
 """
 
 import os
