@@ -29,7 +29,7 @@ _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@-]{{0,{NAME_MAX - 1}}}", re
 _KEY: Final = re.compile(rf"[0-9A-Za-z.:+=^!/*?&<>()[\]{{}}@%$#-]{{{KEY_CHARS}}}", re.ASCII)
 _HEADER: Final = (
     "# Clients of Topicast: name, role, public key, address of a hub; databases.\n"
-    "# topicast keys writes this file anew, without other comments.\n"
+    "# topicast keys changes the lines of clients, and leaves comments as they are.\n"
 )
 _NEXT: Final = "next="
 _DATABASES: Final = "databases="
@@ -194,7 +194,7 @@ def read_clients(text: str, *, source: str) -> Clients:
     clients = []
     for number, line in enumerate(text.splitlines(), start=1):
         setting, words = f"{source}:{number}", line.split()
-        if not words or words[0].startswith("#"):
+        if _is_comment(words):
             continue
         policy, next_public = None, ""
         if words[-1].startswith(_DATABASES):
@@ -220,9 +220,25 @@ def read_clients(text: str, *, source: str) -> Clients:
     return Clients(clients)
 
 
-def clients_text(clients: Clients) -> str:
-    """Return the text that ``read_clients`` reads."""
-    return _HEADER + "".join(f"{_line(one)}\n" for one in clients)
+def clients_text(clients: Clients, *, before: str = _HEADER) -> str:
+    """Return the text that ``read_clients`` reads.
+
+    ``before``: the text that it replaces: its comments, empty lines and clients keep their places,
+    lines of clients that are gone are left out, and new clients come last.
+    """
+    left = {one.name: _line(one) for one in clients}
+    lines = []
+    for line in before.splitlines():
+        words = line.split()
+        if _is_comment(words):
+            lines.append(line)
+        elif words[0] in left:
+            lines.append(left.pop(words[0]))
+    return "".join(f"{line}\n" for line in (*lines, *left.values()))
+
+
+def _is_comment(words: list[str]) -> bool:
+    return not words or words[0].startswith("#")
 
 
 def _line(client: Client) -> str:

@@ -278,6 +278,7 @@ class KeysFolder:
                 next_public=next_pair.public if next_pair is not None else "",
             )
             after = before.adding(client)
+            self._list_text(after)  # or nothing is written
             try:
                 self._write(path, client, pair=pair, next_pair=next_pair, clients=after)
             except OSError as exc:
@@ -379,7 +380,24 @@ class KeysFolder:
         write_secret(path, credential_text(credential))
 
     def _write_list(self, clients: Clients) -> None:
-        write_secret(self.path / LIST, clients_text(clients))
+        write_secret(self.path / LIST, self._list_text(clients))
+
+    def _list_text(self, clients: Clients) -> str:
+        """Return the text of the list with ``clients``, and with the comments that it has now.
+
+        Raises:
+            ConfigError: it would be too long to be read again; says what to do.
+        """
+        path = self.path / LIST
+        try:
+            before = read_secret(path, setting="keys_dir", bytes_max=LIST_BYTES_MAX)
+        except FileNotFoundError:
+            return clients_text(clients)
+        text = clients_text(clients, before=before)
+        if (size := len(text.encode())) > LIST_BYTES_MAX:
+            allowed = f"at most {LIST_BYTES_MAX} bytes, not {size}: shorten its comments"
+            raise ConfigError("keys_dir", str(path), allowed)
+        return text
 
 
 class _Servers(TypedDict):

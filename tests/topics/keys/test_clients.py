@@ -29,6 +29,32 @@ def test_text_of_a_list_is_read_back() -> None:
     assert "databases=fin_*,sales\n" in clients_text(clients)
 
 
+def test_text_that_is_written_anew_has_the_comments_and_the_order_of_the_former_text() -> None:
+    before = f"""# ours
+
+    # ann's job, until 2027
+etl driver {ETL.public}
+old driver {"o" * 40}
+#hubs
+  h@1   hub {HUB.public}
+# end"""
+    new = replace(ETL, name="new", public="n" * 40)
+    text = clients_text(Clients([ETL, replace(HUB, address="tcp://h:1"), new]), before=before)
+    assert (
+        text
+        == f"""# ours
+
+    # ann's job, until 2027
+etl driver {ETL.public}
+#hubs
+h@1 hub {HUB.public} tcp://h:1
+# end
+new driver {new.public}
+"""
+    )
+    assert clients_text(Clients([]), before=text).count("#") == 4
+
+
 def test_keys_whose_client_or_policy_is_another_by_now_are_named() -> None:
     before = Clients([ETL, HUB])
     now = Clients(

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from topicast.topics.errors import ConfigError
-from topicast.topics.keys.clients import CLIENTS_MAX, NAME_MAX, ClientRole, clients_text
+from topicast.topics.keys.clients import (
+    CLIENTS_MAX,
+    LIST_BYTES_MAX,
+    NAME_MAX,
+    ClientRole,
+    clients_text,
+)
 from topicast.topics.keys.files import secret_fault
 from topicast.topics.keys.folder import (
     DaemonKeys,
@@ -309,6 +315,33 @@ def test_list_that_cannot_be_kept_is_said(hub: DaemonKeys) -> None:
     hub.folder.path.chmod(0o777)
     with pytest.raises(ConfigError, match="others can write it"):
         hub.folder.keep(hub.last_clients(), of=hub.credential.catalogd)
+
+
+def test_comments_of_the_list_stay_as_clients_come_change_and_go(folder: KeysFolder) -> None:
+    path = folder.path / "clients"
+    first, _, rest = path.read_text().partition("driver ")
+    path.write_text(f"# für Ann\n{first}# the nightly job\ndriver {rest}# the end\n")
+    comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
+    folder.rotate(new_pair, at_once=True)
+    folder.revoke("driver")
+    lines = path.read_text().splitlines()
+    assert [line for line in lines if line.startswith("#")] == comments
+    assert lines[-2:] == [comments[-1], lines[-1]]
+    assert lines[-1].startswith("etl driver ")
+
+
+def test_list_whose_comments_leave_no_room_is_said_and_nothing_is_written(
+    folder: KeysFolder,
+) -> None:
+    path = folder.path / "clients"
+    with path.open("a") as file:
+        file.write("#".ljust(LIST_BYTES_MAX - path.stat().st_size, "x"))
+    before = {one: one.read_bytes() for one in folder.path.iterdir()}
+    assert len(folder.clients()) == 4
+    with pytest.raises(ConfigError, match=rf"at most {LIST_BYTES_MAX} bytes.*shorten its comments"):
+        folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
+    assert {one: one.read_bytes() for one in folder.path.iterdir()} == before
 
 
 def test_longest_list_is_read_from_its_file(folder: KeysFolder) -> None:
