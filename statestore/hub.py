@@ -58,6 +58,7 @@ from .admission import Admission
 from .content.ingest import Ingest, ToPublisher
 from .content.policies import Policies
 from .content.validation import client_fault, hello_fault, role_fault
+from .data_subscriptions import DataSubscriptions, is_to_full
 from .effects import (
     Ask,
     Broadcast,
@@ -78,13 +79,12 @@ from .publishers import Publishers
 from .reader_requests import ReaderRequest, ReaderRequests
 from .replies import Replies
 from .status import HubCounts, HubStatus, driver_status, subscriber_status, topic_status
-from .subscriptions import DataSubscriptions, is_to_full
 
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 # A Hello each 0.5 s and more waits in ZeroMQ until a hub is back, which then reads all at once.
 WELCOME_AGAIN_S: Final = 0.4  # until another Hello of a reader on the same connection is answered
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
-FULL_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
+HUB_FULL_RETRY_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
 NOT_ANNOUNCED: Final = "this start is not announced here: compare what the hub has, then announce"
 
 
@@ -401,7 +401,9 @@ class Hub:
         if member is None:
             members = f"{len(self._membership)} members are here, and no more may come"
             text = f"{members}: name another statestored, or start one more"
-            self._replies.refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
+            self._replies.refuse(
+                peer, refuse(Refusal.HUB_FULL, text, retry_ms=HUB_FULL_RETRY_MS), of=hello
+            )
             return
         self.counts.hellos += 1
         channel = Channel(hello.channel)

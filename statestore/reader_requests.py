@@ -13,10 +13,6 @@ from ..topics.topic import FULL, Topic, offered
 from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.readers import (
-    BEHIND,
-    CURRENT,
-    DENIED,
-    SNAPSHOT,
     Cancel,
     CatchUp,
     Credit,
@@ -93,7 +89,9 @@ class ReaderRequests:
             return refuse(Refusal.RETRY, text, retry_ms=SIZING_MS)
         states = tuple(self._topic_state(one, member, sizes) for one in join.positions)
         answered = zip(join.positions, states, strict=True)
-        self._membership.join(member, (one for one, state in answered if state.answer != DENIED))
+        self._membership.join(
+            member, (one for one, state in answered if state.answer != JoinAnswer.DENIED)
+        )
         return Joined(request=join.request, epoch=ingest.epoch, start=ingest.start, topics=states)
 
     def _on_status(self, member: Member, status: Status) -> Refused | None:
@@ -151,7 +149,9 @@ class ReaderRequests:
         slot = self._ingest.slots.get(number)
         allowed = member.follows(number, level) or offered(self._ingest.offers, number, level)
         if slot is None or not allowed:
-            return TopicState(topic=number, level=level, answer=DENIED, version=0, full_bytes=0)
+            return TopicState(
+                topic=number, level=level, answer=JoinAnswer.DENIED, version=0, full_bytes=0
+            )
         return TopicState(
             topic=number,
             level=level,
@@ -162,10 +162,10 @@ class ReaderRequests:
 
     def _join_answer(self, position: Position, topic: Topic) -> JoinAnswer:
         if position.epoch != self._ingest.epoch:
-            return SNAPSHOT
+            return JoinAnswer.SNAPSHOT
         if position.version >= topic.version:
-            return CURRENT
-        return BEHIND if position.version >= max(topic.floor, 1) else SNAPSHOT
+            return JoinAnswer.CURRENT
+        return JoinAnswer.BEHIND if position.version >= max(topic.floor, 1) else JoinAnswer.SNAPSHOT
 
 
 def lag_versions(ingest: Ingest, positions: Iterable[Position]) -> int:

@@ -316,7 +316,7 @@ def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, 
     try:
         requests = link.bind_router(REQUESTS, config.request_address, setting=PORT)
         address = config.advertised(requests)
-        data = link.bind_publisher(DATA, config.data_address, setting=NEXT_PORT)
+        data = link.bind_xpub(DATA, config.data_address, setting=NEXT_PORT)
         data_address = config.advertised_data(data)
     except BaseException:
         link.close()

@@ -71,7 +71,15 @@ ONE_WAY = {
     "topics/streams": ("bulk", "follower", "replica_set"),
     "statestore": (
         *("effects", "members", "content", "reader_requests", "status", "introspection"),
-        *("subscriptions", "heartbeats", "replies", "admission", "publishers", "hub", "config"),
+        *(
+            "data_subscriptions",
+            "heartbeats",
+            "replies",
+            "admission",
+            "publishers",
+            "hub",
+            "config",
+        ),
         "statestored",
     ),
     "statestore/members": ("membership", "drivers", "applied"),

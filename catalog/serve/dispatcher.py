@@ -67,7 +67,7 @@ from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
 from .grants import AdmitGranted, Grants
-from .leases import Full, Leases
+from .leases import Leases, TooManyLeases
 from .metastore_questions import MetastoreQuestions
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests, RequestId
 from .pull_server import PullServer, stale_claims
@@ -453,7 +453,7 @@ class Dispatcher:
                 self._leases.end(table, lease.holder)
         except LeaseHeld as error:
             self._replies.refuse(peer, lease.request, Refusal.HELD, why=str(error))
-        except Full as error:
+        except TooManyLeases as error:
             self._replies.refuse(peer, lease.request, Refusal.BUSY, why=str(error))
         else:
             self._replies.add(peer, Leased(request=lease.request, lease_s=lease_s))

@@ -22,7 +22,7 @@ LEASE_S_MAX: Final = 600  # a client that dies blocks its table for no longer
 LEASES_MAX: Final = 1024  # tables: a row of the store each, all written when one changes
 
 
-class Full(UsageError):
+class TooManyLeases(UsageError):
     """No more leases fit: ``LEASES_MAX`` are held."""
 
 
@@ -50,7 +50,7 @@ class Leases:
 
         Raises:
             LeaseHeld: another holder has it, or had it since.
-            Full: too many are held.
+            TooManyLeases: ``LEASES_MAX`` are held.
         """
         now = self._clock.now
         self._begin()
@@ -105,7 +105,7 @@ class Leases:
             return
         first = min(self._by_table.values(), key=lambda one: one.until)
         if self._clock.now < first.until:
-            raise Full(f"{LEASES_MAX} leases are held, and catalogd keeps no more")
+            raise TooManyLeases(f"{LEASES_MAX} leases are held, and catalogd keeps no more")
         del self._by_table[first.row.table]
 
 

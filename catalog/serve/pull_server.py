@@ -49,7 +49,7 @@ STREAMS_MAX: Final = 256  # open at once; each knows the entries that it will se
 TIMED_MAX: Final = 2 * QUEUED_MAX  # pulls that are timed: as many wait as are being sent, at most
 STALLED_S: Final = 30.0  # without credit: the client is gone, or pulls again
 QUEUED_RETRY_MS: Final = 100  # and one ms more for each pull that is queued before it
-LOADING_RETRY_MS: Final = 50  # the pull keeps its place here, so it may come again soon
+NOT_LOADED_RETRY_MS: Final = 50  # the pull keeps its place here, so it may come again soon
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
 ANSWER_BYTES_MAX: Final = 64 << 20  # of one page; the client continues where it ends
 
@@ -163,7 +163,9 @@ class PullServer:
             self._end_waits(table)
         for one in self._waits.expire():
             why = self._progress(one.key)
-            self._refuse(one.peer, one.value, Refusal.LOADING, why=why, retry_ms=LOADING_RETRY_MS)
+            self._refuse(
+                one.peer, one.value, Refusal.NOT_LOADED, why=why, retry_ms=NOT_LOADED_RETRY_MS
+            )
         self._load_some()
         self._open_some(position)
         for stalled in self._streams.expire():

@@ -190,7 +190,7 @@ class Operator:
     def _data(self) -> Iterator[None]:
         """Be connected to where the hub's data is; raises as ``reach_data``."""
         address, servers = self.welcome.data_address, self._credential.hub_keys(str(self.address))
-        self._link.connect_subscriber(DATA, address, servers)
+        self._link.connect_xsub(DATA, address, servers)
         try:
             deadline = time.monotonic() + DATA_S
             while self._link.handshake(DATA) is not Handshake.DONE:

@@ -163,7 +163,7 @@ def _wrong_key(address: Address, credential: Credential) -> str:
     if state is Handshake.REFUSED:
         return f"it does not admit the key {credential.name}; {ADD}"
     with _link(credential) as link:
-        link.connect_subscriber(PROBE, at, hub)
+        link.connect_xsub(PROBE, at, hub)
         if _handshake(link, keys=hub) is Handshake.DONE:
             return f"that is its port for data; requests go to the port before it, {USUAL}"
     with _link(credential) as link:

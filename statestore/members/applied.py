@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...topics.histogram import Histogram, HistogramFacts
-from ...topics.wire.messages.readers import DENIED, Joined, Position
+from ...topics.wire.messages.readers import JoinAnswer, Joined, Position
 from .membership import Member
 
 STEP_S: Final = 0.05  # changes of a topic within it count as one
@@ -73,7 +73,8 @@ class AppliedTimes:
     def on_joined(self, member: Member, joined: Joined) -> None:
         """Measure nothing of what ``member`` lacks as it joins: that was broadcast before."""
         for one in joined.topics:
-            if one.answer != DENIED:  # the reader may follow the topic at its other level
+            # A reader that is denied one level of a topic may follow the topic at the other level.
+            if one.answer != JoinAnswer.DENIED:
                 member.awaited[one.topic] = one.version
 
     def on_status(

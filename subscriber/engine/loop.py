@@ -392,7 +392,7 @@ class EngineLoop:
                 servers = self._keys_of(connection)
                 if connection is Connection.DATA:
                     bound = self._inbox_bytes
-                    self._link.connect_subscriber(connection, address, servers, inbox_bytes=bound)
+                    self._link.connect_xsub(connection, address, servers, inbox_bytes=bound)
                 else:
                     self._link.connect_dealer(connection, address, servers)
             except (LinkError, ConfigError) as error:

@@ -33,7 +33,7 @@ from ...topics.turn import Turn
 from ...topics.wire.codec import KEEP_ALIVE
 from ...topics.wire.messages.connection import Refused, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
-from ...topics.wire.messages.readers import DENIED, Join, Joined, Position, Status, TopicState
+from ...topics.wire.messages.readers import Join, JoinAnswer, Joined, Position, Status, TopicState
 from ...topics.wire.refusal import Refusal
 from ..protocol.commands import Wake
 from ..protocol.effects import Connection, Effect, Registration, Send
@@ -414,7 +414,7 @@ class Subscriptions:
     def _set_position(self, state: TopicState, joined: Joined, *, confirmed: bool) -> None:
         if state.topic not in self.replicas:
             return  # it was dropped since
-        if state.answer == DENIED:
+        if state.answer == JoinAnswer.DENIED:
             self.drop(state.topic)
             self._fail((state.topic,), _denied(state.topic, "minimal"))
         elif confirmed and self.accepts(joined.epoch, joined.start):  # else it catches up, in time
@@ -461,7 +461,7 @@ class Subscriptions:
         """Raise topics to full, all of them or none."""
         needed_bytes = sum(state.full_bytes for state in states)
         topics = [state.topic for state in states]
-        denied = [state.topic for state in states if state.answer == DENIED]
+        denied = [state.topic for state in states if state.answer == JoinAnswer.DENIED]
         for topic in topics:
             self._raising.pop(topic, None)
         for topic in denied:
@@ -516,10 +516,10 @@ class Subscriptions:
         """Note which positions the hub has of us by now, and what topics take at full."""
         self._reported_at, self._sizes = None, ()
         for position, state in zip(join.positions, joined.topics, strict=False):
-            if state.answer != DENIED:
+            if state.answer != JoinAnswer.DENIED:
                 self._reported[position.topic] = position
         for state in joined.topics:
-            if state.answer != DENIED and state.level == FULL:
+            if state.answer != JoinAnswer.DENIED and state.level == FULL:
                 self.sizes[state.topic] = state.full_bytes
 
     def _discard_reported(self) -> None:

@@ -176,7 +176,7 @@ class Members:
             self._connected.add(name)
             connect = self._link.connect_dealer
             if channel is Connection.DATA:
-                connect = self._link.connect_subscriber
+                connect = self._link.connect_xsub
             is_hub = channel not in (Connection.SERVICE, Connection.PULLS)
             connect(name, address, self._own.hub_key(self._hub) if is_hub else self._own.catalogd)
 

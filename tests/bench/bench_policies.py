@@ -40,7 +40,7 @@ def read(hub: tuple[str, str], pairs: list[KeyPair], pipe: Connection) -> None:
     links = [Link(pair) for pair in pairs]
     for number in range(READERS):
         link = links[number % len(links)]
-        link.connect_subscriber(str(number), *hub)
+        link.connect_xsub(str(number), *hub)
         link.subscribe(str(number), prefix(1, FULL))
     frames = 0
     while not pipe.poll():
@@ -59,7 +59,7 @@ def delta_cpu_us(policies: int) -> tuple[float, float]:
     known = {one.public: one for one in (*driver.clients.values(), *clients)}
     driver.hub.admit(Clients(known.values()))
     link.admit("data", {pair.public for pair in pairs})
-    address = link.bind_publisher("data", "tcp://127.0.0.1:0")
+    address = link.bind_xpub("data", "tcp://127.0.0.1:0")
     link.limit("data", driver.hub.prefixes_for)
     readers = Process(read, (address, PAIR.public), pairs)
     by_key = {one.public: one.policy for one in clients}

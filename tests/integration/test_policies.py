@@ -103,7 +103,7 @@ class Raw:
         until(lambda: self.receive() and self.catalog_address, what="catalogd's address")
         self.link.connect_dealer("service", self.catalog_address, found.catalogd)
         server = found.hub_key(address)
-        self.link.connect_subscriber("data", self.welcome.data_address, server)
+        self.link.connect_xsub("data", self.welcome.data_address, server)
 
     @property
     def catalog_address(self) -> str:

@@ -36,10 +36,10 @@ from topicast.topics.wire.messages.connection import (
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import Order, ReadHubs, ReadStatus, ReadSubscribers
 from topicast.topics.wire.messages.readers import (
-    DENIED,
     CatchUp,
     Credit,
     Join,
+    JoinAnswer,
     Joined,
     Position,
     Wanted,
@@ -257,7 +257,7 @@ def test_join_of_an_unknown_topic_is_denied(stage: Stage) -> None:
         peer.say(Join(request=5, positions=(position,)))
         joined = peer.receives()
         assert isinstance(joined, Joined)
-        assert [(one.topic, one.answer) for one in joined.topics] == [(NO_TOPIC, DENIED)]
+        assert [(one.topic, one.answer) for one in joined.topics] == [(NO_TOPIC, JoinAnswer.DENIED)]
 
 
 REFUSED_REQUESTS: Final[dict[str, tuple[Message, str, str]]] = {

@@ -67,12 +67,12 @@ from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import ClientList, Have
 from topicast.topics.wire.messages.questions import ReadStatus, ReadVerdict
 from topicast.topics.wire.messages.readers import (
-    CURRENT,
     Cancel,
     CatchUp,
     Credit,
     Drop,
     Join,
+    JoinAnswer,
     Joined,
     Status,
     Wanted,
@@ -180,7 +180,7 @@ def test_message_on_the_wrong_connection_or_of_the_wrong_role_is_refused() -> No
 def test_full_hub_refuses_a_hello() -> None:
     driver = HubDriver(members_max=1)
     driver.greet("one")
-    assert refused(driver.greet("two")[:1]).code == "FULL"
+    assert refused(driver.greet("two")[:1]).code == "HUB_FULL"
 
 
 def test_publisher_receives_what_the_hub_has_before_it_announces() -> None:
@@ -328,7 +328,7 @@ def test_restarted_hub_is_filled_by_catch_ups_and_its_readers_keep_their_positio
     assert driver.deltas() == []
     (joined,) = driver.receive(READER_CONTROL, Join(request=1, positions=(at(1, 1),)))
     assert isinstance(joined, Joined)
-    assert joined.topics[0].answer == CURRENT
+    assert joined.topics[0].answer == JoinAnswer.CURRENT
 
 
 def test_member_that_is_lost_makes_room_for_a_new_member_and_is_listed_for_a_while() -> None:

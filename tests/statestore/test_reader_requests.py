@@ -22,16 +22,13 @@ from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, NONE, t
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk
 from topicast.topics.wire.messages.readers import (
-    BEHIND,
-    CURRENT,
-    DENIED,
-    SNAPSHOT,
     Cancel,
     CatchUp,
     Credit,
     Drop,
     Dropped,
     Join,
+    JoinAnswer,
     Joined,
     Position,
     Status,
@@ -86,7 +83,13 @@ def test_join_is_answered_with_the_way_to_the_newest_version_and_the_size_of_the
     states = join(
         driver, at(1), at(1, 1), at(1, 3), at(1, 3, epoch=9), at(NAMESPACE, level=MINIMAL)
     )
-    assert [state.answer for state in states] == [SNAPSHOT, BEHIND, CURRENT, SNAPSHOT, CURRENT]
+    assert [state.answer for state in states] == [
+        JoinAnswer.SNAPSHOT,
+        JoinAnswer.BEHIND,
+        JoinAnswer.CURRENT,
+        JoinAnswer.SNAPSHOT,
+        JoinAnswer.CURRENT,
+    ]
     assert {state.version for state in states[:4]} == {3}
     assert states[0].full_bytes > 0
     assert join(driver, at(1, 3)) == (states[2],)
@@ -101,7 +104,12 @@ def test_reader_takes_a_snapshot_below_the_floor_and_nothing_when_it_is_ahead(le
     driver.put(publisher.change(1))
     places = (at(1, 1), at(1, 2), at(1, 4), at(1, 3, epoch=11))
     states = join(driver, *(replace(place, level=level) for place in places))
-    assert [state.answer for state in states] == [SNAPSHOT, BEHIND, CURRENT, SNAPSHOT]
+    assert [state.answer for state in states] == [
+        JoinAnswer.SNAPSHOT,
+        JoinAnswer.BEHIND,
+        JoinAnswer.CURRENT,
+        JoinAnswer.SNAPSHOT,
+    ]
     assert {state.level for state in states} == {level}
     assert all(bool(state.full_bytes) == (level == FULL) for state in states)
 
@@ -110,7 +118,11 @@ def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() ->
     """P-JOIN-1."""
     driver, _ = with_reader()
     states = join(driver, at(99), at(1, level=NONE), at(1))
-    assert [state.answer for state in states] == [DENIED, DENIED, SNAPSHOT]
+    assert [state.answer for state in states] == [
+        JoinAnswer.DENIED,
+        JoinAnswer.DENIED,
+        JoinAnswer.SNAPSHOT,
+    ]
     assert [(state.version, state.full_bytes) for state in states[:2]] == [(0, 0), (0, 0)]
     assert follows(driver) == (0, 1)
 
@@ -145,11 +157,11 @@ def test_reported_level_holds_until_the_next_report() -> None:
 @pytest.mark.parametrize(
     ("offers", "topic", "level", "answer"),
     [
-        (MINIMAL, 1, FULL, DENIED),
-        (MINIMAL, 1, MINIMAL, SNAPSHOT),
-        (FULL, 2, MINIMAL, DENIED),
-        (FULL, 2, FULL, CURRENT),
-        (MINIMAL, NAMESPACE, FULL, CURRENT),  # without names there is no catalog
+        (MINIMAL, 1, FULL, JoinAnswer.DENIED),
+        (MINIMAL, 1, MINIMAL, JoinAnswer.SNAPSHOT),
+        (FULL, 2, MINIMAL, JoinAnswer.DENIED),
+        (FULL, 2, FULL, JoinAnswer.CURRENT),
+        (MINIMAL, NAMESPACE, FULL, JoinAnswer.CURRENT),  # without names there is no catalog
     ],
 )
 def test_only_levels_that_are_offered_can_be_joined(
@@ -166,13 +178,13 @@ def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
     driver, publisher = with_reader()
     join(driver, at(1))
     offer(driver, publisher, MINIMAL)
-    assert join(driver, at(1, 3))[0].answer == CURRENT, "joined again, after a doubt"
+    assert join(driver, at(1, 3))[0].answer == JoinAnswer.CURRENT, "joined again, after a doubt"
     report(driver, at(1, 3))
-    assert join(driver, at(1, 3))[0].answer == CURRENT
+    assert join(driver, at(1, 3))[0].answer == JoinAnswer.CURRENT
     catch_up(driver, 1000, want(1, 2))
     assert [type(one) for one in driver.turn()] == [Chunk]
     driver.receive(READER_CONTROL, Drop(request=8, topics=(1,)))
-    assert join(driver, at(1, 3))[0].answer == DENIED
+    assert join(driver, at(1, 3))[0].answer == JoinAnswer.DENIED
 
 
 def test_heartbeats_name_the_levels_that_are_offered() -> None:

@@ -138,7 +138,6 @@ from topicast.topics.wire.messages.questions import (
     ReadWriter,
 )
 from topicast.topics.wire.messages.readers import (
-    CURRENT,
     Cancel,
     CatchUp,
     Credit,
@@ -146,6 +145,7 @@ from topicast.topics.wire.messages.readers import (
     Drop,
     Dropped,
     Join,
+    JoinAnswer,
     Joined,
     Position,
     Status,
@@ -337,7 +337,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
                 TopicState(
                     topic=7,
                     level=FULL,
-                    answer=CURRENT,
+                    answer=JoinAnswer.CURRENT,
                     version=42,
                     full_bytes=70_000,
                 ),

@@ -1,15 +1,15 @@
 """Link: the sockets of one process, owned by one thread; carries frames without decoding them.
 
     bind_router ─┐                    ┌─ send: now or not at all (False)
-    bind_publisher ─┤ poll ─▶ Received ─┤
+    bind_xpub ───┤ poll ─▶ Received ──┤
     connect_… ───┘   ▲                └─ counts: what was carried, refused, dropped
                      └─ wake, from any thread: an Inbox does, for what it hands to the link's thread
 
 Invariants: no call waits but ``poll``, ``rest``, ``use`` (until a bound address is free again) and
 ``close``. ``poll`` takes at most ``BATCH_MAX`` parts of each socket, of ``BATCH_BYTES_MAX``, so a
 flood on one socket delays what waits on another by one batch. A message of another shape than its
-socket's is dropped and counted: a ROUTER receives peer and frame, other sockets one frame, and a
-PUBLISHER only subscriptions. Every socket has keys: no frame is delivered of a key that is not
+socket's is dropped and counted: a ROUTER receives peer and frame, other sockets one frame, and an
+XPUB only subscriptions. Every socket has keys: no frame is delivered of a key that is not
 admitted.
 
 ZeroMQ does not retry a server that refuses our key: the link does each ``RETRY_S``, on a new
@@ -36,7 +36,7 @@ from ..keys.credential import KeyPair
 from ..verdict import RefusedHandshake
 from .curve import KEY_OF, AcceptedConnections, AdmittedKeys, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
-from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketRole, read_max
+from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketType, read_max
 
 BATCH_MAX: Final = 64  # parts of messages, from one socket in one turn; a ROUTER's have two: 0.5 ms
 BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last frame
@@ -73,7 +73,7 @@ Empty: the owner is sent nothing."""
 class ReceivedFrame(NamedTuple):
     """One frame: from which socket, from whom (empty but on a ROUTER), and its bytes.
 
-    From a PUBLISHER it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
+    From an XPUB it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
     (once for each reader), ``b"\\x00"`` and the prefix when its last reader is gone; where readers
     are limited, when any reader of it is gone. ``public``: the key that the connection of a bound
     socket has proved to have; empty of a connected socket, and at the end of a subscription.
@@ -121,7 +121,7 @@ class LinkCounts:
 @dataclass(slots=True)
 class _Port:
     name: str
-    role: SocketRole
+    type: SocketType
     socket: zmq.Socket[bytes]
     endpoint: str
     servers: tuple[str, ...] = ()  # public keys that the other end may have; the first is used
@@ -130,15 +130,15 @@ class _Port:
     addressed: bool = field(init=False)  # whether its messages name a peer
     handshake: Handshake = Handshake.NONE  # if connected
     failures: int = 0  # handshakes that broke off since the last that did not
-    frames_max: int = 0  # of those that have arrived; 0: the limit of its role
+    frames_max: int = 0  # of those that have arrived; 0: the limit of its type
     early: list[bytes] = field(default_factory=list)  # sent while another key may be right
-    prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are requested
+    prefixes_for: PrefixesFor | None = None  # of an XPUB; None: those that are requested
     subscribed: int = 0  # how many prefixes replaced the last subscription
     unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
 
     def __post_init__(self) -> None:
-        self.bytes_max = SENT_BYTES_MAX.get(self.role, -1)
-        self.addressed = self.role is SocketRole.ROUTER
+        self.bytes_max = SENT_BYTES_MAX.get(self.type, -1)
+        self.addressed = self.type is SocketType.ROUTER
 
 
 class Link:
@@ -196,19 +196,19 @@ class Link:
         Raises:
             LinkError: the address is taken, not valid, or not of this machine; says what to do.
         """
-        return self._bind(name, SocketRole.ROUTER, address, setting=setting)
+        return self._bind(name, SocketType.ROUTER, address, setting=setting)
 
-    def bind_publisher(self, name: str, address: str, *, setting: str = "") -> str:
-        """Bind a PUBLISHER; else as ``bind_router``. A full reader loses, the others do not."""
-        return self._bind(name, SocketRole.PUBLISHER, address, setting=setting)
+    def bind_xpub(self, name: str, address: str, *, setting: str = "") -> str:
+        """Bind an XPUB; else as ``bind_router``. A full reader loses, the others do not."""
+        return self._bind(name, SocketType.XPUB, address, setting=setting)
 
     def limit(self, name: str, prefixes_for: PrefixesFor) -> None:
-        """Send readers of the PUBLISHER ``name`` other prefixes than those that they subscribe to.
+        """Send readers of the XPUB ``name`` other prefixes than those that they subscribe to.
 
         To be called before the first ``poll``, which calls ``prefixes_for``. What it returned holds
         until it is unsubscribed, or the connection ends.
         """
-        port = self._port(name, SocketRole.PUBLISHER)
+        port = self._port(name, SocketType.XPUB)
         self._unread[port.socket] = None
         port.socket.setsockopt(zmq.XPUB_MANUAL, 1)
         port.prefixes_for = prefixes_for
@@ -248,9 +248,9 @@ class Link:
         Raises:
             LinkError: ``address`` is not an address.
         """
-        self._connect(name, SocketRole.DEALER, address, server=server)
+        self._connect(name, SocketType.DEALER, address, server=server)
 
-    def connect_subscriber(
+    def connect_xsub(
         self,
         name: str,
         address: str,
@@ -258,13 +258,13 @@ class Link:
         *,
         inbox_bytes: int = READ_BYTES_MAX,
     ) -> None:
-        """Connect a SUBSCRIBER; else as ``connect_dealer``.
+        """Connect an XSUB; else as ``connect_dealer``.
 
         Subscriptions outlive reconnections: ``poll`` sends them again, so keep polling. While as
         many frames have arrived as fit ``inbox_bytes`` (``read_max``), the other end is held back.
         """
         frames_max = read_max(inbox_bytes)
-        self._connect(name, SocketRole.SUBSCRIBER, address, server=server, frames_max=frames_max)
+        self._connect(name, SocketType.XSUB, address, server=server, frames_max=frames_max)
 
     def trust(self, name: str, servers: tuple[str, ...]) -> None:
         """Take these for the public keys that the other end of the connected ``name`` may have.
@@ -295,7 +295,7 @@ class Link:
 
     def subscribe(self, name: str, prefix: bytes) -> None:
         """Receive on ``name`` what starts with ``prefix``; a second time changes nothing."""
-        port = self._port(name, SocketRole.SUBSCRIBER)
+        port = self._port(name, SocketType.XSUB)
         if prefix not in port.prefixes:
             port.prefixes.add(prefix)
             self._unread[port.socket] = None
@@ -303,7 +303,7 @@ class Link:
 
     def unsubscribe(self, name: str, prefix: bytes) -> None:
         """Receive on ``name`` no more what starts with ``prefix``, but for what has arrived."""
-        port = self._port(name, SocketRole.SUBSCRIBER)
+        port = self._port(name, SocketType.XSUB)
         if prefix in port.prefixes:
             port.prefixes.remove(prefix)
             self._unread[port.socket] = None
@@ -348,13 +348,13 @@ class Link:
         """Queue ``frame`` now or not at all.
 
         Args:
-            name: The socket; a SUBSCRIBER sends nothing.
+            name: The socket; an XSUB sends nothing.
             frame: At most what the other end accepts (``sockets.SENT_BYTES_MAX``).
             peer: To whom, as received; on a ROUTER only.
 
         Returns:
             False when the queue is full or no peer has that name. True is not a receipt: it
-            may be lost with the connection, and a PUBLISHER drops for a full reader.
+            may be lost with the connection, and an XPUB drops for a full reader.
         """
         return self._put(self._port(name), frame, peer)
 
@@ -384,7 +384,7 @@ class Link:
             return
         while self._ports:
             _, port = self._ports.popitem()
-            self._release(port, goodbye_s=GOODBYE_S if port.role is SocketRole.DEALER else 0.0)
+            self._release(port, goodbye_s=GOODBYE_S if port.type is SocketType.DEALER else 0.0)
         if self._gate is not None:
             self._gate.close()
         self._selector.close()
@@ -401,18 +401,18 @@ class Link:
         if self.closed:
             raise UsageError("this link is closed")
 
-    def _port(self, name: str, role: SocketRole | None = None) -> _Port:
+    def _port(self, name: str, kind: SocketType | None = None) -> _Port:
         port = self._ports.get(name)  # a closed link has none
         if port is None or self._pid != os.getpid():
             self._check_usable()
             raise UsageError(f"no socket is named {name!r}")
-        if role is not None and port.role is not role:
-            raise UsageError(f"{name} is a {port.role.name}, not a {role.name}")
+        if kind is not None and port.type is not kind:
+            raise UsageError(f"{name} is {port.type.name}, not {kind.name}")
         return port
 
-    def _bind(self, name: str, role: SocketRole, address: str, *, setting: str) -> str:
+    def _bind(self, name: str, kind: SocketType, address: str, *, setting: str) -> str:
         endpoint = for_bind(address)
-        made = self._open(name, role, endpoint)
+        made = self._open(name, kind, endpoint)
         if self._gate is None:
             self._gate = Gate(self._context, self._admitted)
         serve(made, name, self._pair)
@@ -423,7 +423,7 @@ class Link:
             made.close(linger=0)
             raise refusal(address, exc, setting) from exc
         bound = bound.rstrip("\0")
-        self._adopt(_Port(name, role, made, bound), FAILED_HANDSHAKES)
+        self._adopt(_Port(name, kind, made, bound), FAILED_HANDSHAKES)
         return bound
 
     def _rebind(self, port: _Port) -> None:
@@ -445,7 +445,7 @@ class Link:
     def _connect(
         self,
         name: str,
-        role: SocketRole,
+        kind: SocketType,
         address: str,
         *,
         server: str | tuple[str, ...],
@@ -453,23 +453,23 @@ class Link:
     ) -> None:
         servers = (server,) if isinstance(server, str) else server
         endpoint = checked(address)
-        made = self._open(name, role, endpoint)
+        made = self._open(name, kind, endpoint)
         if frames_max:
             made.setsockopt(zmq.RCVHWM, frames_max)
         join(made, self._pair, servers[0])
-        self._adopt(_Port(name, role, made, endpoint, servers, frames_max=frames_max), HANDSHAKES)
+        self._adopt(_Port(name, kind, made, endpoint, servers, frames_max=frames_max), HANDSHAKES)
         try:
             made.connect(endpoint)
         except zmq.ZMQError as exc:
             self.disconnect(name)
             raise refusal(address, exc) from exc
 
-    def _open(self, name: str, role: SocketRole, address: str) -> zmq.Socket[bytes]:
+    def _open(self, name: str, kind: SocketType, address: str) -> zmq.Socket[bytes]:
         self._check_usable()
         if name in self._ports:
             raise UsageError(f"a socket is named {name!r} already")
-        made = self._context.socket(role.value)
-        for option, value in OPTIONS[role].items():
+        made = self._context.socket(kind.value)
+        for option, value in OPTIONS[kind].items():
             made.setsockopt(option, value)
         made.setsockopt(zmq.IPV6, int(is_ipv6(address)))
         return made
@@ -505,7 +505,7 @@ class Link:
             is_refused = old.handshake is Handshake.REFUSED
             servers = old.servers if is_refused else (*old.servers[1:], old.servers[0])
             self.disconnect(name)
-            self._connect(name, old.role, old.endpoint, server=servers, frames_max=old.frames_max)
+            self._connect(name, old.type, old.endpoint, server=servers, frames_max=old.frames_max)
             new = self._ports[name]
             new.handshake, new.failures = old.handshake, old.failures  # until it is done
             for prefix in old.prefixes:
@@ -516,7 +516,7 @@ class Link:
 
     def _put(self, port: _Port, frame: bytes, peer: bytes) -> bool:
         if len(frame) > port.bytes_max:
-            text = f"a {port.role.name} does not send {len(frame)} bytes at once"
+            text = f"{port.type.name} does not send {len(frame)} bytes at once"
             raise UsageError(f"{port.name}: {text}")
         if port.addressed is not bool(peer):
             raise UsageError(f"{port.name}: a peer is named to a ROUTER, and to no other")
@@ -568,7 +568,7 @@ class Link:
         return True
 
     def _take(self, port: _Port) -> ReceivedFrame | None:
-        """Read one message; None if it has another shape than its role's, or is of no client."""
+        """Read one message; None if it has another shape than its type has, or is of no client."""
         if port.prefixes_for is not None:
             return self._take_subscription(port, port.prefixes_for)
         peer = port.socket.recv(zmq.NOBLOCK) if port.addressed else NO_PEER

@@ -1,21 +1,20 @@
-"""Sockets: the four roles a socket plays, and every option of each, as one table.
+"""Sockets: the four types of ZeroMQ's sockets that are used, and every option of each.
 
-    PUBLISHER (XPUB, bound)  ──▶ SUBSCRIBER (SUB)       deltas, heartbeats; subscriptions come back;
-                                                       bound by a hub, whose publisher is catalogd
-    ROUTER    (bound)        ◀─▶ DEALER                 control, bulk: everything with an answer
+    XPUB   (bound by a hub)      ──▶ XSUB     deltas, heartbeats; subscriptions come back
+    ROUTER (bound by any daemon) ◀─▶ DEALER   control, bulk: everything with an answer
 
 Whatever ZeroMQ would default is set here, or left out with its reason: IMMEDIATE (a frame sent
 while the first connection is being made waits for it), ROUTING_ID (the ROUTER names its peers, so
 that nobody chooses a name), XPUB_NODROP (one stopped reader would stop all the others).
 
 **Where bytes are bounded.** High-water marks count messages, not bytes, and ZeroMQ does not tell
-how much of a queue is left. So each role bounds the frame as well, and a queue holds at most
+how much of a queue is left. So each type bounds the frame as well, and a queue holds at most
 mark x frame: 64 MiB for a reader that stopped, when frames are at most 64 KiB as the wire says.
 What is larger, 256 KiB chunks on a ROUTER, is bounded above by the credit that its reader gave.
-What a SUBSCRIBER receives is bounded by the bytes that its process allows for it: beyond, TCP
-holds the publisher back, which drops.
+What an XSUB receives is bounded by the bytes that its process allows for it: beyond, TCP
+holds the XPUB back, which drops.
 
-**Who pings.** The publisher: a reader that froze is cut off, and its queue there is freed. The
+**Who pings.** The XPUB: a reader that froze is cut off, and its queue there is freed. The
 reader must not: libzmq 4.3.5 ends a process (stream_engine_base.cpp: !_io_error) that pings over a
 connection that died while what it received filled a queue, and a reader's queue fills by a stall.
 One thing no option bounds: a peer that ends no message (MORE without end). Only keys keep such a
@@ -50,29 +49,29 @@ SILENT_S: Final = 2  # of a connection, until the kernel probes the other end
 PROBE_S: Final = 1
 PROBES: Final = 2  # without an answer: a black hole is seen within 4 s; a hung application is not
 UNACKNOWLEDGED_MS: Final = 4000  # the same for a connection with bytes under way
-PING_MS: Final = 1000  # of a publisher to each reader, whose library answers
+PING_MS: Final = 1000  # of an XPUB to each reader, whose library answers
 PONG_MS: Final = 3000  # without an answer: the process froze, or does not read
 GOODBYE_S: Final = 0.2  # that a DEALER's last frames have to leave when its link is closed
 BACKLOG: Final = 1024  # connections that arrive in one storm
 
 
-class SocketRole(Enum):
-    """What a socket is for; each role has one type and one set of options."""
+class SocketType(Enum):
+    """The types of sockets, each with one set of options."""
 
-    PUBLISHER = zmq.XPUB
+    XPUB = zmq.XPUB
     # Not SUB: libzmq 4.3.5 drops a subscription that begins with byte 1, as ours do, by adding
     # a subscription for what follows that byte; XSUB takes as bytes what begins and what ends.
-    SUBSCRIBER = zmq.XSUB
+    XSUB = zmq.XSUB
     ROUTER = zmq.ROUTER
     DEALER = zmq.DEALER
 
 
 SENT_BYTES_MAX: Final = {
-    SocketRole.PUBLISHER: PUBLISHED_BYTES_MAX,
-    SocketRole.ROUTER: FRAME_BYTES_MAX,
-    SocketRole.DEALER: FRAME_BYTES_MAX,
+    SocketType.XPUB: PUBLISHED_BYTES_MAX,
+    SocketType.ROUTER: FRAME_BYTES_MAX,
+    SocketType.DEALER: FRAME_BYTES_MAX,
 }
-"""The largest frame that each role sends: what the other end accepts. A SUBSCRIBER sends none."""
+"""The largest frame that each type sends: what the other end accepts. An XSUB sends none."""
 
 _COMMON: Final = {
     zmq.LINGER: 0,
@@ -95,7 +94,7 @@ _CONNECTED: Final = _COMMON | {
     zmq.TCP_MAXRT: UNACKNOWLEDGED_MS,
 }
 OPTIONS: Final = {
-    SocketRole.PUBLISHER: _BOUND
+    SocketType.XPUB: _BOUND
     | {
         zmq.SNDHWM: PUBLISHED_MAX,
         zmq.RCVHWM: SUBSCRIPTIONS_MAX,
@@ -106,13 +105,13 @@ OPTIONS: Final = {
         # Of unsubscriptions only the last of a prefix is reported: then nobody listens any more.
         zmq.XPUB_VERBOSE: 1,
     },
-    SocketRole.SUBSCRIBER: _CONNECTED
+    SocketType.XSUB: _CONNECTED
     | {
         zmq.SNDHWM: SUBSCRIPTIONS_MAX,
         zmq.RCVHWM: READ_BYTES_MAX // PUBLISHED_BYTES_MAX,
         zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX + CURVE_BYTES,
     },
-    SocketRole.ROUTER: _BOUND
+    SocketType.ROUTER: _BOUND
     | {
         zmq.SNDHWM: SENT_MAX,
         zmq.RCVHWM: QUEUED_MAX,
@@ -120,7 +119,7 @@ OPTIONS: Final = {
         zmq.ROUTER_MANDATORY: 1,  # an unknown or full peer is an answer, not a silent loss
         zmq.ROUTER_HANDOVER: 0,  # nobody takes over another's name
     },
-    SocketRole.DEALER: _CONNECTED
+    SocketType.DEALER: _CONNECTED
     | {
         zmq.SNDHWM: SENT_MAX,
         zmq.RCVHWM: QUEUED_MAX,
@@ -130,5 +129,5 @@ OPTIONS: Final = {
 
 
 def read_max(inbox_bytes: int) -> int:
-    """Return how many frames a SUBSCRIBER may have received whose inbox has ``inbox_bytes``."""
+    """Return how many frames an XSUB may have received whose inbox has ``inbox_bytes``."""
     return max(inbox_bytes // PUBLISHED_BYTES_MAX, READ_MIN)

@@ -36,15 +36,15 @@ class Refusal(StrEnum):
     CLAIM = "CLAIM"
     DELTA = "DELTA"
     FILTER = "FILTER"
-    FULL = "FULL"
     GONE = "GONE"
     HELD = "HELD"
     HELLO = "HELLO"
+    HUB_FULL = "HUB_FULL"
     INSPECT = "INSPECT"
     LAGGING = "LAGGING"
     LEVEL = "LEVEL"
-    LOADING = "LOADING"
     METASTORE = "METASTORE"
+    NOT_LOADED = "NOT_LOADED"
     NOT_VISIBLE = "NOT_VISIBLE"
     NO_EVENTS = "NO_EVENTS"
     NO_OBJECT = "NO_OBJECT"
@@ -74,9 +74,9 @@ class Refusal(StrEnum):
 _RETRIABLE = frozenset(
     {
         Refusal.BUSY,
-        Refusal.FULL,
+        Refusal.HUB_FULL,
         Refusal.LAGGING,
-        Refusal.LOADING,
+        Refusal.NOT_LOADED,
         Refusal.RATE,
         Refusal.RETRY,
         Refusal.SOURCE,

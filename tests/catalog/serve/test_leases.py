@@ -3,7 +3,7 @@
 import pytest
 
 from topicast.catalog.model.versions import LeaseRow
-from topicast.catalog.serve.leases import LEASE_S_MAX, LEASES_MAX, Full, Leases
+from topicast.catalog.serve.leases import LEASE_S_MAX, LEASES_MAX, Leases, TooManyLeases
 from topicast.tests.cluster.alone import Alone
 from topicast.topics.errors import LeaseHeld
 from topicast.topics.turn import Turn
@@ -116,7 +116,7 @@ def test_leases_that_are_held_are_bounded_and_those_that_are_over_make_room() ->
     world = World()
     for number in range(1, LEASES_MAX + 1):
         world.take_row(row(number=number), 1.0)
-    with pytest.raises(Full, match=str(LEASES_MAX)):
+    with pytest.raises(TooManyLeases, match=str(LEASES_MAX)):
         world.take(BEN, 2.0)
     world.changed(2.0)
     assert world.take(BEN, 31.0) == 30

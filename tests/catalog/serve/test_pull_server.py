@@ -173,7 +173,7 @@ def test_pull_is_refused_in_time_though_the_metastore_sends_nothing(unread: Alon
     unread.wait(TABLE_WAIT_S_MAX / 2)
     unread.ask(Credit(stream=9, amount=1))
     unread.wait(TABLE_WAIT_S_MAX / 2 + 2 * TURN_S)
-    assert refused(unread).code == "LOADING"
+    assert refused(unread).code == "NOT_LOADED"
 
 
 def test_time_of_a_pull_is_from_its_arrival_to_its_last_part_and_a_refused_pull_has_none() -> None:
@@ -220,7 +220,7 @@ def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason(unread: Al
     unread.metastore.unreadable["t"] = "corrupt"
     unread.ask(pull())
     unread.turn(100)
-    assert refused(unread).code == "LOADING", "it is tried more than once"
+    assert refused(unread).code == "NOT_LOADED", "it is tried more than once"
     unread.ask(pull())
     unread.turn()
     for _ in range(2):
@@ -243,7 +243,7 @@ def test_pull_that_selects_a_partition_that_cannot_be_read_is_refused_and_others
     unread.ask(pull())
     unread.turn(60)
     answer = refused(unread)
-    if answer.code == "LOADING":
+    if answer.code == "NOT_LOADED":
         answer = unread.answer_to(pull(), Refused)
     assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
     assert "d.t: the metastore cannot read it: ds=1: corrupt" in answer.message
@@ -344,7 +344,7 @@ def test_who_waits_long_hears_how_much_is_read(
         unread.turn(1)
     unread.turn(2)
     answer = refused(unread)
-    assert answer.code == "LOADING"
+    assert answer.code == "NOT_LOADED"
     assert answer.retry_ms > 0
     assert answer.message == "d.t is not loaded yet: 3 of 6 partitions read"
     unread.catalogd.resume()

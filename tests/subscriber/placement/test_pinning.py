@@ -27,7 +27,7 @@ from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageErro
 from topicast.topics.objects.names import parse_table_key, table_key
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages.catalog import Pulled
-from topicast.topics.wire.messages.readers import DENIED, Joined
+from topicast.topics.wire.messages.readers import JoinAnswer, Joined
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 ROOM = 16_000  # bytes, for all tables
@@ -142,7 +142,9 @@ def test_denial_of_a_join_from_before_a_drop_leaves_the_topic_dropped_by_hand() 
     shopping = crowded(ROOM)
     topic = shopping.topic("shop.orders")
     shopping.leave("shop.orders")
-    shopping.alter(Joined, lambda m: replace(m, topics=(replace(m.topics[0], answer=DENIED),)))
+    shopping.alter(
+        Joined, lambda m: replace(m, topics=(replace(m.topics[0], answer=JoinAnswer.DENIED),))
+    )
     shopping.hold(HUB, READER, Joined)
     shopping.begin(lambda catalog: catalog.join(topic, "minimal"))
     shopping.pass_time(0.5)

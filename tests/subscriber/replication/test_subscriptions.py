@@ -19,11 +19,11 @@ from topicast.topics.wire.messages.connection import Hello, KeepAlive, Refused, 
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.readers import (
-    DENIED,
     Cancel,
     CatchUp,
     Drop,
     Join,
+    JoinAnswer,
     Joined,
     Status,
 )
@@ -166,7 +166,9 @@ def test_late_delta_of_a_dropped_topic_changes_nothing() -> None:
 def test_topic_that_is_denied_is_not_followed() -> None:
     shopping = late()
     shopping.leave("shop.orders")
-    shopping.alter(Joined, lambda m: replace(m, topics=(replace(m.topics[0], answer=DENIED),)))
+    shopping.alter(
+        Joined, lambda m: replace(m, topics=(replace(m.topics[0], answer=JoinAnswer.DENIED),))
+    )
     with pytest.raises(UsageError, match="not offered"):
         shopping.join("shop.orders")
     assert levels(shopping)[shopping.topic("shop.orders")] == "none"
@@ -375,7 +377,7 @@ def test_hub_that_does_not_know_the_connection_is_greeted_once(connection: Conne
 def test_hub_that_refuses_everyone_is_named_with_its_reason() -> None:
     shopping = Shopping(start=False)
     shopping.cluster.hubs[0].crash()
-    full = Refused(request=0, code="FULL", message="no room", retry_ms=0)
+    full = Refused(request=0, code="HUB_FULL", message="no room", retry_ms=0)
     shopping.pass_time(0.5)
     shopping.reader.handle(effects.Received(Connection.CONTROL, full))
     with pytest.raises(NotReady, match=r"hub-0.*no room"):
@@ -389,7 +391,7 @@ def test_refusals_of_hubs_are_logged_once_each_until_a_hub_registers_the_driver(
     while len(shopping.reader.refusals) < 2:
         shopping.pass_time(0.5)
         text = f"{shopping.cluster.now} members are here"  # another one each time
-        full = Refused(request=0, code="FULL", message=text, retry_ms=5000)
+        full = Refused(request=0, code="HUB_FULL", message=text, retry_ms=5000)
         shopping.reader.handle(effects.Received(Connection.CONTROL, full))
     for _ in range(8):
         shopping.pass_time(0.5)

@@ -85,8 +85,8 @@ def follow(frames: Callable[[Link, int], list[ReceivedFrame]]) -> Callable[..., 
     """Connect a reader's "data" to a hub's "publisher", subscribed; return the address."""
 
     def connect(hub: Link, reader: Link, *prefixes: bytes) -> str:
-        address = hub.bind_publisher("publisher", f"tcp://127.0.0.1:{steady_port()}")
-        reader.connect_subscriber("data", address, PAIR.public)
+        address = hub.bind_xpub("publisher", f"tcp://127.0.0.1:{steady_port()}")
+        reader.connect_xsub("data", address, PAIR.public)
         for prefix in prefixes:
             reader.subscribe("data", prefix)
         frames(hub, len(prefixes))

@@ -65,7 +65,7 @@ def test_key_that_is_not_admitted_gets_past_no_handshake_until_it_is(hub, make_o
 
 def test_refused_subscriber_has_its_subscriptions_once_it_is_admitted(hub, make_other, frames):
     other, public = make_other()
-    other.connect_subscriber("data", hub.bind_publisher("publisher", ANY), PAIR.public)
+    other.connect_xsub("data", hub.bind_xpub("publisher", ANY), PAIR.public)
     other.subscribe("data", b"a")
     until(lambda: exchange(hub, other, "data") is Handshake.REFUSED)
     hub.admit("publisher", {public})
@@ -79,7 +79,7 @@ def test_key_is_admitted_to_one_socket_and_not_to_another(hub, make_other):
     hub.admit("router", {public})
     hub.admit("publisher", {PAIR.public})
     other.connect_dealer("control", hub.bind_router("router", ANY), PAIR.public)
-    other.connect_subscriber("data", hub.bind_publisher("publisher", ANY), PAIR.public)
+    other.connect_xsub("data", hub.bind_xpub("publisher", ANY), PAIR.public)
     until(lambda: exchange(hub, other) is Handshake.DONE)
     until(lambda: exchange(hub, other, "data") is Handshake.REFUSED)
 
@@ -109,7 +109,7 @@ def test_server_that_has_its_next_key_is_found_with_what_was_sent_meanwhile(hub,
     other = new_pair().public
     reader.connect_dealer("control", hub.bind_router("router", ANY), (other, PAIR.public))
     reader.send("control", b"hello")
-    reader.connect_subscriber("data", hub.bind_publisher("publisher", ANY), (other, PAIR.public))
+    reader.connect_xsub("data", hub.bind_xpub("publisher", ANY), (other, PAIR.public))
     reader.subscribe("data", b"a")
     got: set[bytes] = set()
     until(lambda: reader.poll(0) or got.update(one.frame for one in hub.poll(0.01)) or len(got) > 1)
@@ -170,7 +170,7 @@ def test_revoked_subscriber_receives_nothing_more(hub, reader, follow, make_othe
     other, public = make_other()
     hub.admit("publisher", {PAIR.public, public})
     address = follow(hub, reader, b"a")
-    other.connect_subscriber("data", address, PAIR.public)
+    other.connect_xsub("data", address, PAIR.public)
     other.subscribe("data", b"a")
     frames(hub, 1)
     hub.admit("publisher", {PAIR.public})

@@ -17,7 +17,7 @@ class LimitingHub:
     def __init__(self, hub: Link):
         self.hub = hub
         self.got = []  # subscriptions and their ends, as the hub received them
-        self.address = hub.bind_publisher("publisher", ANY)
+        self.address = hub.bind_xpub("publisher", ANY)
         hub.limit("publisher", self._prefixes_for)
 
     def _prefixes_for(self, public, prefix):
@@ -46,7 +46,7 @@ def other(limiting):
     pair = new_pair()
     limiting.hub.admit("publisher", {PAIR.public, pair.public})
     link = Link(pair)
-    link.connect_subscriber("data", limiting.address, PAIR.public)
+    link.connect_xsub("data", limiting.address, PAIR.public)
     yield link
     link.close()
 
@@ -65,7 +65,7 @@ def sent_to(reader, limiting, *frames, until_frame):
 
 
 def test_each_reader_is_sent_what_its_key_may_be_sent(limiting, other, reader):
-    reader.connect_subscriber("data", limiting.address, PAIR.public)
+    reader.connect_xsub("data", limiting.address, PAIR.public)
     reader.subscribe("data", b"a")
     other.subscribe("data", b"a")
     until(lambda: limiting.poll() and len(limiting.got) == 2)
@@ -133,7 +133,7 @@ def test_frame_for_which_nothing_is_subscribed_counts_as_one_part_of_a_turn(limi
 
 
 def test_end_of_a_connection_is_received_as_the_end_of_its_subscriptions(limiting, other, reader):
-    reader.connect_subscriber("data", limiting.address, PAIR.public)
+    reader.connect_xsub("data", limiting.address, PAIR.public)
     reader.subscribe("data", b"a")
     other.subscribe("data", b"a")
     until(lambda: limiting.poll() and len(limiting.got) == 2)
@@ -149,7 +149,7 @@ def test_frame_that_is_no_subscription_gets_nobody_what_another_may_be_sent(
     odd = stranger(zmq.XSUB, limiting.address)
     odd.send(b"\5 no subscription")
     until(lambda: odd.getsockopt(zmq.EVENTS) & zmq.POLLOUT)
-    reader.connect_subscriber("data", limiting.address, PAIR.public)
+    reader.connect_xsub("data", limiting.address, PAIR.public)
     waits = zmq.Poller()
     waits.register(odd, zmq.POLLIN)
     for link, prefix in ((reader, b"secret"), (other, b"fact")):

@@ -20,7 +20,7 @@ ANY = "tcp://127.0.0.1:0"
 
 
 def test_port_0_takes_a_free_port_and_returns_it(hub):
-    first, second = hub.bind_router("a", ANY), hub.bind_publisher("b", ANY)
+    first, second = hub.bind_router("a", ANY), hub.bind_xpub("b", ANY)
     assert first.startswith("tcp://127.0.0.1:")
     assert 0 < int(first.rpartition(":")[2]) != int(second.rpartition(":")[2]) > 0
 
@@ -105,7 +105,7 @@ def test_subscriptions_outlive_the_hub_and_ended_subscriptions_do_not(
     assert [received.frame for received in frames(hub, 1)] == [b"\x00" + goes]
     hub.close()
     reborn = make_link()
-    reborn.bind_publisher("publisher", address)
+    reborn.bind_xpub("publisher", address)
     reader.subscribe("data", marker)
     seen: list[bytes] = []
     until(
@@ -138,7 +138,7 @@ def test_every_readers_barrier_is_seen_also_when_others_subscribed_alike(
 ):
     address = follow(hub, reader, b"topic", b"nonce-1")
     other = make_link()
-    other.connect_subscriber("data", address, PAIR.public)
+    other.connect_xsub("data", address, PAIR.public)
     for prefix in (b"topic", b"nonce-2"):
         other.subscribe("data", prefix)
     assert [received.frame for received in frames(hub, 2)] == [b"\x01topic", b"\x01nonce-2"]
@@ -149,7 +149,7 @@ def test_end_of_a_prefix_arrives_when_its_last_reader_leaves(
 ):
     address = follow(hub, reader, b"topic")
     other = make_link()
-    other.connect_subscriber("data", address, PAIR.public)
+    other.connect_xsub("data", address, PAIR.public)
     other.subscribe("data", b"topic")
     other.subscribe("data", b"marker")
     frames(hub, 2)
@@ -276,7 +276,7 @@ def test_new_socket_of_an_old_name_has_no_old_subscriptions(hub, reader, follow,
     address = follow(hub, reader, b"a")
     reader.disconnect("data")
     assert frames(hub, 1)[0].frame == b"\x00a"
-    reader.connect_subscriber("data", address, PAIR.public)
+    reader.connect_xsub("data", address, PAIR.public)
     reader.subscribe("data", b"a")
     assert frames(hub, 1)[0].frame == b"\x01a"
 
@@ -286,8 +286,8 @@ def test_what_a_role_does_not_do_is_the_callers_mistake(hub, reader, introduce, 
     follow(hub, reader, b"a")
     named = "a peer is named to a ROUTER"
     for use, problem in (
-        (lambda: reader.subscribe("control", b"a"), "control is a DEALER, not a SUBSCRIBER"),
-        (lambda: reader.send("data", b""), "SUBSCRIBER does not send"),
+        (lambda: reader.subscribe("control", b"a"), "control is DEALER, not XSUB"),
+        (lambda: reader.send("data", b""), "XSUB does not send"),
         (
             lambda: hub.send("publisher", bytes(PUBLISHED_BYTES_MAX + 1)),
             f"does not send {PUBLISHED_BYTES_MAX + 1} bytes",
@@ -295,7 +295,7 @@ def test_what_a_role_does_not_do_is_the_callers_mistake(hub, reader, introduce, 
         (lambda: hub.send("router", b"to whom?"), named),
         (lambda: hub.send_all("router", [b"to whom?"]), named),
         (lambda: reader.send("control", b"not you", peer), named),
-        (lambda: hub.bind_publisher("router", ANY), "named 'router' already"),
+        (lambda: hub.bind_xpub("router", ANY), "named 'router' already"),
     ):
         with pytest.raises(UsageError, match=problem):
             use()
@@ -304,8 +304,8 @@ def test_what_a_role_does_not_do_is_the_callers_mistake(hub, reader, introduce, 
 def test_taken_port_is_named_with_what_to_do(hub, reader):
     address = hub.bind_router("router", ANY)
     with pytest.raises(LinkError, match=f"{address}: the port is in use; stop"):
-        reader.bind_publisher("publisher", address)
-    assert reader.bind_publisher("publisher", ANY)  # the name was not used up
+        reader.bind_xpub("publisher", address)
+    assert reader.bind_xpub("publisher", ANY)  # the name was not used up
 
 
 @pytest.mark.parametrize(

@@ -21,41 +21,41 @@ from topicast.topics.link.sockets import (
     PUBLISHED_MAX,
     SENT_BYTES_MAX,
     SUBSCRIPTION_BYTES_MAX,
-    SocketRole,
+    SocketType,
 )
 
 ANY = "tcp://127.0.0.1:0"
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("role", SocketRole)
-def test_nothing_that_bounds_is_left_to_a_default(role):
+@pytest.mark.parametrize("kind", SocketType)
+def test_nothing_that_bounds_is_left_to_a_default(kind):
     always = {zmq.LINGER, zmq.SNDHWM, zmq.RCVHWM, zmq.MAXMSGSIZE, zmq.HANDSHAKE_IVL}
-    assert always | {zmq.HEARTBEAT_IVL} <= set(OPTIONS[role])
-    assert OPTIONS[role][zmq.LINGER] == 0
-    assert min(OPTIONS[role][zmq.SNDHWM], OPTIONS[role][zmq.RCVHWM]) > 0  # 0 means no limit
+    assert always | {zmq.HEARTBEAT_IVL} <= set(OPTIONS[kind])
+    assert OPTIONS[kind][zmq.LINGER] == 0
+    assert min(OPTIONS[kind][zmq.SNDHWM], OPTIONS[kind][zmq.RCVHWM]) > 0  # 0 means no limit
 
 
-@pytest.mark.parametrize("role", SocketRole)
-def test_options_that_would_harm_are_never_set(role):
-    assert not {zmq.ROUTING_ID, zmq.XPUB_NODROP, zmq.CONFLATE} & set(OPTIONS[role])
+@pytest.mark.parametrize("kind", SocketType)
+def test_options_that_would_harm_are_never_set(kind):
+    assert not {zmq.ROUTING_ID, zmq.XPUB_NODROP, zmq.CONFLATE} & set(OPTIONS[kind])
 
 
 def test_what_one_role_sends_the_other_accepts():
     pairs = {
-        SocketRole.PUBLISHER: SocketRole.SUBSCRIBER,
-        SocketRole.ROUTER: SocketRole.DEALER,
-        SocketRole.DEALER: SocketRole.ROUTER,
+        SocketType.XPUB: SocketType.XSUB,
+        SocketType.ROUTER: SocketType.DEALER,
+        SocketType.DEALER: SocketType.ROUTER,
     }
     for sender, taker in pairs.items():
         assert SENT_BYTES_MAX[sender] + CURVE_BYTES == OPTIONS[taker][zmq.MAXMSGSIZE]
 
 
-@pytest.mark.parametrize("role", SocketRole)
-def test_every_option_is_taken_by_the_library_as_set(role):
+@pytest.mark.parametrize("kind", SocketType)
+def test_every_option_is_taken_by_the_library_as_set(kind):
     write_only = {zmq.XPUB_VERBOSE, zmq.ROUTER_MANDATORY, zmq.ROUTER_HANDOVER}
-    with zmq.Context() as context, context.socket(role.value) as made:
-        for option, value in OPTIONS[role].items():
+    with zmq.Context() as context, context.socket(kind.value) as made:
+        for option, value in OPTIONS[kind].items():
             made.setsockopt(option, value)
             assert option in write_only or made.getsockopt(option) == value
 
@@ -70,7 +70,7 @@ def test_connection_that_breaks_in_its_handshake_was_not_refused(hub):
 def test_garbage_on_the_port_is_no_frame_and_others_are_served(hub, reader, introduce, frames):
     rng = random.Random(3)
     peer = introduce(hub, reader)
-    port = hub.bind_publisher("publisher", ANY)
+    port = hub.bind_xpub("publisher", ANY)
     where = [hub.bind_router("second", ANY), port]
     for garbage in (
         b"",
@@ -122,7 +122,7 @@ def test_published_message_in_parts_is_dropped_and_counted(reader, frames):
     with zmq.Context() as context, context.socket(zmq.XPUB) as other_hub:
         other_hub.setsockopt(zmq.LINGER, 0)
         serve(other_hub, "hub", PAIR)
-        reader.connect_subscriber("data", f"tcp://127.0.0.1:{_bind(other_hub)}", PAIR.public)
+        reader.connect_xsub("data", f"tcp://127.0.0.1:{_bind(other_hub)}", PAIR.public)
         reader.subscribe("data", b"a")
         assert other_hub.recv() == b"\x01a"
         other_hub.send_multipart([b"a1", b"in parts"])
@@ -136,7 +136,7 @@ def _bind(made):
 
 
 def test_what_a_reader_pushes_upstream_is_dropped_and_counted(hub, stranger, frames):
-    pusher = stranger(zmq.XSUB, hub.bind_publisher("publisher", ANY))
+    pusher = stranger(zmq.XSUB, hub.bind_xpub("publisher", ANY))
     pusher.send(b"hello")
     pusher.send(b"\x02other")
     pusher.send(b"")
@@ -160,7 +160,7 @@ def test_frame_too_large_cuts_its_sender_off_and_nobody_else(
 
 
 def test_subscription_too_large_is_not_taken(hub, stranger, frames):
-    address = hub.bind_publisher("publisher", ANY)
+    address = hub.bind_xpub("publisher", ANY)
     greedy = stranger(zmq.SUB, address)
     greedy.setsockopt(zmq.SUBSCRIBE, b"x" * 10 * SUBSCRIPTION_BYTES_MAX)
     other = stranger(zmq.SUB, address)
@@ -197,8 +197,8 @@ from topicast.tests.waiting import until
 from topicast.topics.link.sockets import PUBLISHED_MAX
 
 hub, reader, frame = own_link(*BOUND), own_link(*BOUND), b"a" * 64 * 1024
-address = hub.bind_publisher("publisher", "tcp://127.0.0.1:0")
-reader.connect_subscriber("data", address, PAIR.public)
+address = hub.bind_xpub("publisher", "tcp://127.0.0.1:0")
+reader.connect_xsub("data", address, PAIR.public)
 reader.subscribe("data", b"a")
 seen = []
 with reader_that_stops(address):
@@ -223,7 +223,7 @@ from topicast.tests.waiting import until
 from topicast.topics.keys.credential import KeyPair
 
 reader = own_link(pair=KeyPair(public=sys.argv[3], secret=sys.argv[4]))
-reader.connect_subscriber("data", sys.argv[1], sys.argv[3], inbox_bytes=int(sys.argv[2]))
+reader.connect_xsub("data", sys.argv[1], sys.argv[3], inbox_bytes=int(sys.argv[2]))
 reader.subscribe("data", b"a")
 until(lambda: reader.poll(0.02))
 before = psutil.Process().memory_info().rss
@@ -245,7 +245,7 @@ def test_reader_that_reads_nothing_holds_its_inbox_at_most_and_goes_on(killed):
     run = [sys.executable, "-c", FLOODED, address, str(4 * MIB), PAIR.public, PAIR.secret]
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     hub, frame = own_link("publisher"), b"a" * 64 * 1024
-    hub.bind_publisher("publisher", address)
+    hub.bind_xpub("publisher", address)
     with subprocess.Popen(run, env=path, stdout=subprocess.PIPE, text=True) as reader:
         try:
             until(lambda: hub.poll(0.02))
@@ -256,7 +256,7 @@ def test_reader_that_reads_nothing_holds_its_inbox_at_most_and_goes_on(killed):
             if killed:
                 hub.close()
                 hub = own_link("publisher")
-                hub.bind_publisher("publisher", address)
+                hub.bind_xpub("publisher", address)
             while reader.poll() is None:
                 hub.poll(0.1)
                 hub.send("publisher", b"a last")
@@ -272,7 +272,7 @@ import sys, time
 from topicast.tests.keys import own_link
 from topicast.topics.keys.credential import KeyPair
 link = own_link(pair=KeyPair(public=sys.argv[1], secret=sys.argv[2]))
-link.connect_subscriber("data", {address!r}, sys.argv[1])
+link.connect_xsub("data", {address!r}, sys.argv[1])
 link.subscribe("data", b"a")
 end = time.monotonic() + 2
 while time.monotonic() < end:
@@ -285,7 +285,7 @@ while True:
 
 @pytest.mark.real
 def test_process_that_froze_is_cut_off_and_comes_back_when_it_thaws(hub, frames):
-    address = hub.bind_publisher("publisher", ANY)
+    address = hub.bind_xpub("publisher", ANY)
     command = [sys.executable, "-c", READER.format(address=address), PAIR.public, PAIR.secret]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as frozen:
         try:
@@ -307,7 +307,7 @@ from topicast.tests.waiting import until
 
 hub, reader = own_link(*BOUND), own_link(*BOUND)
 reader.connect_dealer("control", hub.bind_router("router", "tcp://127.0.0.1:0"), PAIR.public)
-reader.connect_subscriber("data", hub.bind_publisher("publisher", "tcp://127.0.0.1:0"), PAIR.public)
+reader.connect_xsub("data", hub.bind_xpub("publisher", "tcp://127.0.0.1:0"), PAIR.public)
 reader.subscribe("data", b"a")
 reader.send("control", b"hello")
 got = []

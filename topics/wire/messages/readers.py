@@ -17,9 +17,6 @@ class JoinAnswer(IntEnum):
     DENIED = 3  # no such topic, or the level is not offered
 
 
-CURRENT, BEHIND, SNAPSHOT, DENIED = JoinAnswer
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """The position of a reader in one topic at one level."""

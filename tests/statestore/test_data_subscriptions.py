@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicast.statestore.data_subscriptions import DataSubscriptions
 from topicast.statestore.effects import Subscription
 from topicast.statestore.status import HubCounts
-from topicast.statestore.subscriptions import DataSubscriptions
 from topicast.tests.statestore.hub_driver import seeded
 from topicast.topics.policy import Policy
 from topicast.topics.topic import (
