@@ -24,28 +24,39 @@ INTERVALS: Final = (
 TYPES: Final = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"),
     *("decimal", "decimal(38,18)", "decimal(5,2)", "char(5)", "varchar(7)", "date", "timestamp"),
-    *("timestamp_ntz", "timestamp_ltz", "void", *INTERVALS),
+    *("timestamp_ntz", "timestamp_ltz", *INTERVALS),
     *("array<string>", "array<char(3)>", "map<string,int>", "struct<a:int,B:varchar(4)>"),
-    "struct<a:struct<`b c`:int,`d:e`:array<map<int,decimal(3,1)>>>>",
+    "struct<a:struct<`b c`:int,`d e`:array<map<int,decimal(3,1)>>>>",
     "struct<a:int not null comment 'x'>",
 )
-TYPES_OF_4: Final = (
-    *("variant", "array<variant>", "string collate UTF8_LCASE", "string collate de_CI"),
-    "map<string,array<string collate UNICODE>>",
-    "array<struct<x:string collate UNICODE,y:timestamp_ntz>>",
-    "struct<a:string collate UTF8_LCASE,b:map<string,string collate unicode_ci>>",
-)
+# What a table of Parquet may have from a release of Spark on.
+TYPES_SINCE: Final = {
+    (4, 0): (
+        *("variant", "array<variant>", "string collate UTF8_LCASE", "string collate de_CI"),
+        "map<string,array<string collate UNICODE>>",
+        "array<struct<x:string collate UNICODE,y:timestamp_ntz>>",
+        "struct<a:string collate UTF8_LCASE,b:map<string,string collate unicode_ci>>",
+        "struct<a:struct<`b,c`:int,`d:e`:array<map<int,decimal(3,1)>>>>",
+    ),
+    (4, 1): ("void",),
+}
 COLUMNS: Final = tuple(
     f"`Mixed Case {at}` {kind} COMMENT 'it is {at}'"
-    for at, kind in enumerate((*TYPES, *(TYPES_OF_4 if SPARK >= (4, 0) else ())))
+    for at, kind in enumerate(
+        (
+            *TYPES,
+            *(kind for since, kinds in TYPES_SINCE.items() if since <= SPARK for kind in kinds),
+        )
+    )
 )
 SOME: Final = "Id BIGINT, At TIMESTAMP_NTZ, c CHAR(4) COMMENT 'its code'"
+BY_NTZ: Final = "(a INT, P TIMESTAMP_NTZ) USING parquet PARTITIONED BY (P)"
 EVERY_TABLE: Final = {
     **{f"type_{at}": f"({column}) USING parquet" for at, column in enumerate(COLUMNS)},
     "wide": f"({', '.join(COLUMNS)}) USING parquet",
     "csv": f"({SOME}) USING csv",
     "json": f"(Ds DATE, {SOME}, Hour INT) USING json PARTITIONED BY (Hour, Ds)",
-    "by_ntz": "(a INT, P TIMESTAMP_NTZ) USING parquet PARTITIONED BY (P)",
+    **({"by_ntz": BY_NTZ} if SPARK >= (4, 0) else {}),
     "hive": "(Id INT, c CHAR(4)) PARTITIONED BY (D VARCHAR(3)) STORED AS PARQUET",
     "hive_textfile": "(Id INT, S STRUCT<X:INT>) STORED AS TEXTFILE",
     "buckets": "(A INT, B INT) USING parquet CLUSTERED BY (A) INTO 4 BUCKETS",
