@@ -511,6 +511,7 @@ class Subscriber:
         Raises:
             OverBudget: together they do not fit; says the bytes needed.
             UsageError: there is no such topic or level, or the level is not offered.
+            StaleMetadata: topics were numbered anew meanwhile: each has other tables, join again.
         """
         if arguments.text(level, "level") not in LEVELS:
             raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")

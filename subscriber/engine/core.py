@@ -149,7 +149,8 @@ class Core:
         self._policy: Policy | None = None  # as our key file has it
         self._policy_digest: int | None = None  # of what is held; None: not welcomed yet
         self._policy_number = 0  # with which deltas of this policy begin at this hub
-        self._by_hand: dict[int, int] = {}  # levels to be set again after a restart
+        self._by_hand: dict[int, int] = {}  # levels to be set again after a restart, by topic,
+        self._by_hand_of = 0  # and of how many topics these are numbers
         self._build(registration)
 
     def restart(self) -> None:
@@ -162,7 +163,7 @@ class Core:
         self.restarts += 1
         self.recovering = True
         self.current_at = self.view.current_at = -inf
-        self._by_hand = {**self._by_hand, **self.placement.levels_by_hand()}
+        self._levels_by_hand().update(self.placement.levels_by_hand())
         self.view.clear()
         self.turn.discard()
         self._build(self._new_id())
@@ -351,11 +352,11 @@ class Core:
 
     def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
         """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""
-        started = self.placement.join(topics, level)
+        started, by_hand = self.placement.join(topics, level), self._levels_by_hand()
         for topic in topics:
-            self._by_hand.pop(topic, None)  # from before a restart: this order is newer
+            by_hand.pop(topic, None)  # from before a restart: this order is newer
             if level == NONE and self.recovering:
-                self._by_hand[topic] = NONE  # what the start is about to follow is dropped, too
+                by_hand[topic] = NONE  # what the start is about to follow is dropped, too
         return started
 
     def followed(self) -> Started[None]:
@@ -493,12 +494,18 @@ class Core:
         Drop topics at once, so that no read is answered from a topic that the application has
         dropped. Join the others once all is current, when it is known what there is room for.
         """
-        for topic, level in [*self._by_hand.items()]:
-            if level != NONE and self.recovering:
-                continue
-            del self._by_hand[topic]
-            if self.subscriptions.misnamed(topic, level) is None:  # else of an epoch with more
+        by_hand = self._levels_by_hand()
+        for topic, level in [*by_hand.items()]:
+            if level == NONE or not self.recovering:
+                del by_hand[topic]
                 self.placement.join((topic,), level)
+
+    def _levels_by_hand(self) -> dict[int, int]:
+        """Return what is to be set again; nothing, once topics are numbered anew."""
+        if self._by_hand_of != self.view.num_topics:
+            self._by_hand_of = self.view.num_topics
+            self._by_hand.clear()
+        return self._by_hand
 
     def _on_welcome(self, welcome: Welcome) -> None:
         """Restart if the policy has changed.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Final
 
-from ...topics.errors import TopicastError
+from ...topics.errors import StaleMetadata, TopicastError
 from ...topics.objects.names import table_key
 from ...topics.topic import (
     FULL,
@@ -90,6 +90,7 @@ class PlacementController:
         self._offers = subscriptions.offers  # as of the last look
         self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
         self._budget_bytes = 0  # for ``_situations``
+        self._num_topics = self._view.num_topics  # of which numbers in what follows are
         self._by_hand: set[int] = set()  # topics whose level the application has set
         self._urgent: frozenset[int] = frozenset()  # topics that come first, if not all fit
         self._reasons: dict[int, str] = {}  # by topic
@@ -137,7 +138,12 @@ class PlacementController:
         return topic in self._by_hand and self._replicas.level(topic) == NONE
 
     def settle(self) -> None:
-        """Let plans decide again about topics that the application could not join."""
+        """Let plans decide again about topics that the application could not join.
+
+        Once topics are numbered anew, plans decide about all of them.
+        """
+        if self._view.num_topics != self._num_topics:
+            self._renumber()
         for topic in [*self._by_hand]:
             failed = self._subscriptions.failure(topic) is not None
             if failed and self._replicas.target_level(topic) == NONE:
@@ -233,6 +239,17 @@ class PlacementController:
         self._reasons.update(dict.fromkeys(topics, BY_HAND))
         if topics and self._situations:  # there is less to plan with now: look again
             self._plan_now()
+
+    def _renumber(self) -> None:
+        """Forget what is known of topics by their numbers: these are of other topics now."""
+        before, self._num_topics = self._num_topics, self._view.num_topics
+        if not before:
+            return
+        for of_topics in (self._by_hand, self._reasons, self._since):
+            of_topics.clear()
+        self._urgent = frozenset()
+        self._unplanned = self._watched and self._automatic
+        self._plan_now()
 
     def _plan_now(self) -> None:
         """Have the next turn survey all topics, and the turn after it plan."""
@@ -357,8 +374,13 @@ class _JoinWait(Wait[None]):
         self._replicas = replicas
         self._topics = topics
         self._level = level
+        self._num_topics = replicas.view.num_topics  # as of which they are meant
 
     def poll(self) -> Done[None] | None:
+        num_topics = self._replicas.view.num_topics
+        if num_topics != self._num_topics:
+            text = f"there are {num_topics} topics by now, and there were {self._num_topics}"
+            raise StaleMetadata(f"{text}: other tables are in each of them; join again")
         error = self.failure()
         if error is not None:
             raise error

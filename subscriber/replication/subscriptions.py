@@ -500,13 +500,21 @@ class Subscriptions:
         """Begin anew: the number of topics has changed, so the epoch has, too.
 
         The answer to an earlier Join is not that to the Join of everything, and means nothing now.
+        Nor does the number of a topic, which is that of another topic.
         """
         for topic in self.replicas.topics:
             self.replicas.drop(topic)
+        raising, self._raising = self._raising, {}
+        for of_topics in (self._failures, self.sizes, self.outgrown):
+            of_topics.clear()
+        self._sizes = ()
         self._view.num_topics = num_topics
         self.planned = None
         self._session.discard_joins()
         self._become(Joining.DUE)
+        self.has_work = True
+        for topic in raising:
+            self._wake(topic)
 
     def _become(self, joining: Joining) -> None:
         assert joining in NEXT[self._joining], f"{self._joining} to {joining}"

@@ -1,6 +1,6 @@
 """A reader of the world: a subscriber's core and its connections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -156,11 +156,15 @@ class ReaderProcess:
 
     def handle(self, fact: object) -> None:
         world = self.world
-        for effect in self.member.handle(fact, now=world.now):
-            self._perform(effect)
+        self.perform(self.member.handle(fact, now=world.now))
         for step in self.steps:
             step(self.member)
         self.world.check(self.member)
+
+    def perform(self, decided: Iterable[object]) -> None:
+        """Perform what the core has decided, or a test."""
+        for effect in decided:
+            self._perform(effect)
 
     def _tick(self) -> None:
         if self.member.deadline <= self.world.now:

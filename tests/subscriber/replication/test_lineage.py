@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol import effects
-from topicast.subscriber.protocol.effects import ConnectCatalog, Connection
+from topicast.subscriber.protocol.effects import BeginAnew, ConnectCatalog, Connection
 from topicast.subscriber.replication.lineage import AGAIN_S, NO_START, Lineage
 from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
+from topicast.topics.errors import StaleMetadata
 from topicast.topics.streams import bulk
 from topicast.topics.streams.follower import Follower
 from topicast.topics.topic import FULL, NAMESPACE
@@ -200,7 +202,7 @@ def test_answer_to_a_join_of_an_epoch_with_other_topics_plans_nothing() -> None:
     shopping = late()
     shopping.leave("shop.orders")
     shopping.hold(HUB, READER, Joined)
-    joining = shopping.begin(lambda catalog: catalog.join("shop.orders"))
+    joining = shopping.begin(join_in_vain)
     shopping.pass_time(0.3)
     shopping.lose_store(num_topics=8)
     while len(shopping.topics()) < 9:
@@ -209,6 +211,46 @@ def test_answer_to_a_join_of_an_epoch_with_other_topics_plans_nothing() -> None:
     shopping.pass_time(3)
     assert not joining.alive
     assert {one.level for one in shopping.topics().values()} == {"full"}
+
+
+def join_in_vain(catalog: Subscriber) -> None:
+    with pytest.raises(StaleMetadata, match="8 topics by now, and there were 4"):
+        catalog.join("shop.orders")
+
+
+@pytest.mark.parametrize("level", ["full", "minimal"])
+def test_join_under_way_ends_once_its_topics_are_numbered_anew(level: str) -> None:
+    """Given a join that waits, its topic's number is that of other tables in the next epoch."""
+    shopping = Shopping(late=True, automatic=True)
+    topic = shopping.topic("shop.orders")
+    shopping.hold(HUB, READER, Joined)
+
+    def join(catalog: Subscriber) -> None:
+        with pytest.raises(StaleMetadata, match="join again"):
+            catalog.join(topic, level)
+
+    joining = shopping.begin(join)
+    shopping.pass_time(0.3)
+    shopping.lose_store(num_topics=8)
+    shopping.pass_time(0.5)
+    shopping.release()
+    shopping.pass_time(5)
+    assert not joining.alive
+    assert [one.id for one in shopping.topics().values() if one.level != "none"] == [NAMESPACE]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_levels_by_hand_end_once_topics_are_numbered_anew(restarts: bool) -> None:
+    """Given all topics set by hand, the next ones are left to placement: a watch needs them all."""
+    shopping = Shopping(late=True, automatic=True, watching=True)
+    shopping.call(lambda catalog: catalog.join((0, 1)))
+    shopping.call(lambda catalog: catalog.drop((2, 3)))
+    if restarts:
+        shopping.reader.perform((BeginAnew("a test says so"),))
+    shopping.lose_store(num_topics=8)
+    shopping.pass_time(12)
+    assert not shopping.call(Subscriber.unfollowed)
+    assert "set by hand" not in {one.why for one in shopping.topics().values()}
 
 
 def test_catalogd_that_moves_is_followed() -> None:
