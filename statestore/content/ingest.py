@@ -204,14 +204,16 @@ class Ingest:
     def chunk(self, chunk: Chunk) -> tuple[bytes, ...]:
         """Take a part of a catch-up, and return the frames to broadcast.
 
-        A stream that was not requested is cancelled.
+        A stream that was not requested is cancelled, now and then.
         """
-        self._replicas.received(chunk.stream, (chunk.topic, FULL), now=self._clock.now)
-        granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
-        if granted is None:
-            self._send(Cancel(stream=chunk.stream))
+        now = self._clock.now
+        if not self._replicas.received(chunk.stream, (chunk.topic, FULL), now=now):
+            if self._replicas.cancel(chunk.stream, now=now):
+                self._send(Cancel(stream=chunk.stream))
             return ()
-        self._send(granted)
+        granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
+        if granted is not None:
+            self._send(granted)
         slot = self.slots.get(chunk.topic)
         if slot is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
             fault = self._not_followed((chunk.epoch, chunk.start), chunk.topic)
@@ -381,8 +383,10 @@ class Ingest:
                 slot.stub_bytes += stub_bytes(chunk.entries)
             case CaughtUp(chunk=chunk, from_version=from_version):
                 return self._caught_up(slot, chunk, from_version)
-            case Want() | Abandoned():
-                pass  # requested at the end of the turn; cancelled if anything still comes
+            case Want():
+                pass  # requested at the end of the turn
+            case Abandoned(stream=stream):
+                self._send(Cancel(stream=stream))
             case Placed():
                 raise AssertionError(step)  # a publisher gives no position without its content
             case _:

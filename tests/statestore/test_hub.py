@@ -273,7 +273,7 @@ def test_newer_start_takes_over_and_the_old_start_is_refused() -> None:
 
 
 def test_start_compared_with_an_older_have_is_sent_the_new_have_and_does_not_lead() -> None:
-    """P-START-4: only a start that was compared with what the hub holds now may lead."""
+    """P-START-10: only a start that was compared with what the hub holds now may lead."""
     driver, publisher = seeded()
     newer = PublisherPeer(start=6)
     _, compared, _ = driver.greet("newer", PUBLISHER)

@@ -25,6 +25,7 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.tests.strategies import value
 from topicast.topics.streams.follower import RETRY_S, SILENCE_S, FollowerState
+from topicast.topics.streams.replica_set import CANCEL_AGAIN_S
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
@@ -403,14 +404,25 @@ def test_waiting_topics_are_not_requested_again_while_their_stream_flows() -> No
     assert not driver.hub.ingest.seeding
 
 
-def test_silent_stream_is_requested_again_and_its_rest_is_cancelled() -> None:
+def test_silent_stream_is_cancelled_and_requested_again() -> None:
     driver, publisher, requests = unseeded(0)
     late = publisher.answer(requests)
-    again = catch_ups(driver.pass_time(SILENCE_S + 0.1))
+    sent = driver.pass_time(SILENCE_S + 0.1)
+    again = catch_ups(sent)
     assert [one.stream for one in again] == [2]
-    assert driver.receive(BULK, late[0]) == [Cancel(stream=1)]
+    assert Cancel(stream=1) in sent
+    assert driver.receive(BULK, late[0]) == [], "it came before the publisher had read that"
     driver.receive(BULK, *publisher.answer(again))
     assert not driver.hub.ingest.seeding
+
+
+def test_what_comes_of_an_unknown_stream_is_cancelled_once_a_second() -> None:
+    """P-CATCH-6: else a publisher would read as many Cancels as it has sent chunks."""
+    driver, publisher = seeded()
+    stray = replace(publisher.answer(unseeded(0)[2])[0], stream=77)
+    for _ in range(3):
+        assert driver.receive(BULK, *[stray] * 5) == [Cancel(stream=77)]
+        driver.pass_time(1.1 * CANCEL_AGAIN_S)
 
 
 def test_streams_of_a_publisher_that_connected_anew_are_requested_again() -> None:
