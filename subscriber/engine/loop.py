@@ -184,20 +184,10 @@ class EngineLoop:
             self._deadline = self.core.deadline
         pause_s = min(self._deadline - self._clock(), POLL_S_MAX)
         batch = self._link.poll(0.0 if rested or self._large or self._taken else pause_s)
-        facts: list[Fact] = []
-        for frame in batch:
-            connection = CONNECTIONS[frame.name]
-            if connection in LARGE:
-                self._large.append((connection, frame.frame))
-            else:
-                facts.append(_read(connection, frame.frame))
-        if self._large:
-            facts.append(_read(*self._large.popleft()))
+        facts = self._facts_of(batch)
         if self._watches and not self.core.watched:  # a watch was just made
             self.perform(self.core.handle(Watching(on=True), now=self._clock()))
-        for begin in range(0, len(facts), TOGETHER):
-            some = facts[begin : begin + TOGETHER]
-            self.perform(self.core.handle_all(some, now=self._clock()))
+        self._handle(facts)
         self.core.view.current_at = self.core.current_at  # watches have what had changed by then
         self._taken.extend(() if self._taken else self._inbox.take())
         now = began = self._clock()
@@ -213,6 +203,31 @@ class EngineLoop:
         rules, self._rules = self._rules, self.core.view.rules()
         if self._rules is not rules:
             self._watches.wake()
+
+    def _facts_of(self, batch: Sequence[Frame]) -> list[Fact]:
+        """Return what arrived in ``batch``, and the first of the large frames that wait."""
+        facts: list[Fact] = []
+        for frame in batch:
+            connection = CONNECTIONS[frame.name]
+            if connection in LARGE:
+                self._large.append((connection, frame.frame))
+            else:
+                facts.append(_read(connection, frame.frame))
+        if self._large:
+            facts.append(_read(*self._large.popleft()))
+        return facts
+
+    def _handle(self, facts: Sequence[Fact]) -> None:
+        """Let the core decide about what arrived.
+
+        If it begins anew, drop the rest: that came over connections that are closed by now.
+        """
+        restarts = self.core.restarts
+        for begin in range(0, len(facts), TOGETHER):
+            some = facts[begin : begin + TOGETHER]
+            self.perform(self.core.handle_all(some, now=self._clock()))
+            if self.core.restarts != restarts:
+                return
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform ``effects`` in their order, and those that they lead to behind them."""

@@ -46,12 +46,24 @@ from topicast.topics.link import Link, ReceivedFrame, new_pair
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.catalog import Sync
-from topicast.topics.wire.messages.connection import ServerKeys
+from topicast.topics.wire.messages.connection import ServerKeys, Welcome
 from topicast.topics.wire.messages.data import Delta, Heartbeat
 
 HUBS = ("tcp://127.0.0.1:1",)  # where no hub is
 GARBAGE = ReceivedFrame(Connection.DATA, b"", b"garbage of a stranger")
 WAIT_S = 60.0
+WELCOME = Welcome(
+    protocol=1,
+    hub=7,
+    epoch=1,
+    start=1,
+    num_topics=4,
+    data_address="tcp://127.0.0.1:2",
+    catalog_address="",
+    catalog_name="",
+    heartbeat_ms=250,
+    lost_ms=8000,
+)
 
 
 class Turns(Link):
@@ -151,6 +163,21 @@ def test_every_frame_that_is_no_message_is_counted() -> None:
     with running() as (loop, link):
         link.turn(*[GARBAGE] * (2 * TOGETHER + 1))
         assert wire_errors(loop) == 2 * TOGETHER + 1
+
+
+def test_rest_of_a_batch_is_dropped_once_the_core_has_begun_anew() -> None:
+    """Given a Welcome of another policy: what follows it came over connections that are closed."""
+
+    def welcome(digest: int) -> ReceivedFrame:
+        frame = encode(replace(WELCOME, policy_digest=digest))
+        return ReceivedFrame(Connection.CONTROL, b"", frame)
+
+    with running() as (loop, link):
+        link.turn()  # it connects
+        link.turn(welcome(0))
+        link.turn(welcome(1), *[GARBAGE] * (3 * TOGETHER))
+        assert loop.core.restarts == 1
+        assert wire_errors(loop) == TOGETHER - 1
 
 
 @pytest.mark.parametrize("connection", [Connection.BULK, Connection.PULLS])
