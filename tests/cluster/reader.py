@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.introspection import Facts
+from topicast.subscriber.engine.watch import Watches
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.commands import Command, Operation
 from topicast.subscriber.protocol.effects import Change, Connection
@@ -60,6 +61,7 @@ class ReaderProcess:
         self.answered: Callable[[Command[object]], None] = lambda _: None
         self.steps: list[Callable[[Core], None]] = []  # called after each fact
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
+        self.watches = Watches()  # those that its threads have opened
         self.pins_not_held: list[effects.PinsNotHeld] = []
         self.differing: list[effects.AnswerDiffers] = []
         self.refusals: list[effects.Registration] = []
@@ -214,10 +216,11 @@ class ReaderProcess:
         self.lines = {name: line + 1 for name, line in self.lines.items()}
         self.hub, self.data, self.prefixes = -1, -1, {}
         self.member.restart()
-        if self.setup.watching:
+        if self.setup.watching or self.watches:
             self.world.at(0.0, lambda: self.handle(effects.Watching(on=True)))
         for began_anew in self.began_anew:
             began_anew()
+        self.watches.lose()
         commands, self.commands = self.commands, {}
         for command in commands:
             command.abort(effects.EngineRestarted("another policy"))
@@ -226,6 +229,7 @@ class ReaderProcess:
     def _notify(self, changes: tuple[Change, ...]) -> None:
         for changed in self.changed:
             changed(changes)
+        self.watches.offer(changes)
 
     def _hand_over(self, command: Command[object]) -> None:
         self.workers = [worker for worker in self.workers if worker.alive]

@@ -83,8 +83,7 @@ class Worker:
     def watch(self, pattern: str, *, timeout_s: float) -> Watch:
         """Return a new watch."""
         del timeout_s
-        watch = Watch(pattern)
-        self.process.changed.append(watch.offer)
+        watch = self.process.watches.add(pattern)
         self.process.handle(Watching(on=True))
         return watch
 

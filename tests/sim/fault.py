@@ -27,6 +27,7 @@ class Fault:
     seams: tuple[Seam, ...]
     thorough: bool = False  # it takes many seeds
     likely_seed: int = 0  # has found it: it is tried first, and all of SEEDS after it
+    watched: bool = False  # the seeds are of runs with watchers
 
     @contextmanager
     def planted(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.trouble import Trouble
 from topicast.tests.sim.verdicts import Commits
+from topicast.tests.sim.watching import Watcher
 from topicast.tests.sim.world import World
 from topicast.tests.sim.writes import Written, reported
 from topicast.topics.streams.follower import LIVE
@@ -53,7 +54,8 @@ THREADS = 2  # of an application: their reads overlap
 class Run:
     """One seed from the start to the last comparison."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, watched: bool = False) -> None:
+        """``watched``: each subscriber has a watcher, too, and its engine restarts now and then."""
         self.seed = seed
         rng = Random(seed)
         setups = _setups(rng, is_restricted(seed))
@@ -75,6 +77,10 @@ class Run:
             if reader.policy is not None:
                 Leaks(self.world, reader)
         self.threads = [one for process in self.world.readers for one in self._threads(process)]
+        watching = self.world.readers if watched else ()
+        self.watchers = [Watcher(one, Random(seed), self.counts) for one in watching]
+        for watcher in self.watchers:
+            self.world.at(0.3, watcher.begin)
         self.world.metastore.race = self._race
         for _ in range(6):
             self.world.metastore.random_write()
@@ -244,6 +250,8 @@ class Run:
             return missing
         if world.catalogd.store.mode_state != MODE_STATE_DEFAULT:
             return "something that was withheld is not touched yet"
+        if missing := next(filter(None, (one.missing() for one in self.watchers)), ""):
+            return missing
         return self._unfollowed() or self._unruled() or self._unlike()
 
     def _unfollowed(self) -> str:

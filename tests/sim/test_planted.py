@@ -8,6 +8,7 @@ from topicast.tests.sim import (
     faults_levels,
     faults_policies,
     faults_protocol,
+    faults_watches,
     faults_writes,
     scenario,
 )
@@ -22,6 +23,7 @@ EVERY = (
     *faults_writes.FAULTS,
     *faults_identity.FAULTS,
     *faults_policies.FAULTS,
+    *faults_watches.FAULTS,
 )
 MISTAKES = NameError, TypeError  # of the fault itself
 
@@ -35,9 +37,9 @@ def _fails(text: str) -> bool:
         return True
 
 
-def _seed_fails(seed: int) -> bool:
+def _seed_fails(seed: int, *, watched: bool = False) -> bool:
     try:
-        Run(seed).go()
+        Run(seed, watched=watched).go()
     except Violation as found:
         if isinstance(found.__cause__, MISTAKES):
             raise
@@ -59,7 +61,8 @@ def test_planted_fault_is_found_by_its_scenario_or_a_seed(fault: Fault) -> None:
         if fault.scenario:
             assert _fails((FOLDER / f"{fault.scenario}.txt").read_text())
         else:
-            assert any(map(_seed_fails, (fault.likely_seed, *SEEDS)))
+            seeds = (fault.likely_seed, *SEEDS)
+            assert any(_seed_fails(seed, watched=fault.watched) for seed in seeds)
 
 
 def test_every_rule_of_the_model_has_its_faults() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from multiprocessing import get_context
 from unittest.mock import patch
 
@@ -51,6 +52,8 @@ WRITES = (
     *("writes waited for", "intents of the dead"),
 )
 POLICIES = ("policies changed", "policies noticed", "not visible", "frames of restricted readers")
+WATCHED_EVERY = 5  # seeds: of so many one is also run with watchers
+WATCHES = ("watched changes", "watches lost", "engines restarted")
 KINDS = (
     *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS, *WRITES, *POLICIES),
     *("changes received", "from memory", "thought better of", "doubled messages"),
@@ -58,20 +61,22 @@ KINDS = (
 )
 
 
-def _seeds(first: int) -> Counter[str]:
+def _seeds(first: int, *, watched: bool) -> Counter[str]:
     """Run some seeds from ``first``."""
-    return sum((Run(seed).go().counts for seed in range(first, first + SEEDS_AT_ONCE)), Counter())
+    runs = (Run(seed, watched=watched) for seed in range(first, first + SEEDS_AT_ONCE))
+    return sum((run.go().counts for run in runs), Counter())
 
 
-def _simulated() -> Counter[str]:
+def _simulated(seeds: int = SEEDS, *, watched: bool = False) -> Counter[str]:
     """Run every seed."""
     began, counts = time.monotonic(), Counter[str]()
+    run = partial(_seeds, watched=watched)
     with get_context("spawn").Pool(PROCESSES) as pool:
-        for some in pool.imap_unordered(_seeds, range(0, SEEDS, SEEDS_AT_ONCE)):
+        for some in pool.imap_unordered(run, range(0, seeds, SEEDS_AT_ONCE)):
             counts += some
             counts["seeds"] += SEEDS_AT_ONCE
             seconds = time.monotonic() - began
-            assert seconds < SECONDS_MAX, f"{counts['seeds']} of {SEEDS} seeds in {seconds:.0f} s"
+            assert seconds < SECONDS_MAX, f"{counts['seeds']} of {seeds} seeds in {seconds:.0f} s"
     return counts
 
 
@@ -89,6 +94,16 @@ def test_no_seed_finds_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["reads that failed"] < found["reads checked"] / 20
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(SECONDS_MAX + 60)
+@pytest.mark.skipif(bool(os.environ.get("SIM_SEED")), reason="one seed is replayed")
+def test_watchers_believe_nothing_that_is_so_no_more() -> None:
+    """Whatever fails, and however often their engines restart."""
+    found = _simulated(SEEDS // WATCHED_EVERY, watched=True)
+    print(dict(sorted(found.items())))
+    assert min(found[kind] for kind in WATCHES) >= SEEDS // WATCHED_EVERY / 4
+
+
 @pytest.mark.parametrize("seed", FOUND)
 def test_seed_that_has_found_a_fault_finds_none(seed: int) -> None:
     assert Run(seed).go().counts["reads checked"] > 0
@@ -96,11 +111,12 @@ def test_seed_that_has_found_a_fault_finds_none(seed: int) -> None:
 
 @pytest.mark.skipif(not os.environ.get("SIM_SEED"), reason="no SEED was given")
 def test_one_seed() -> None:
-    run = Run(int(os.environ["SIM_SEED"] or 0))
-    try:
-        run.go()
-    finally:
-        print("\n".join(run.world.trace[-80:]))
+    for watched in (False, True):
+        run = Run(int(os.environ["SIM_SEED"] or 0), watched=watched)
+        try:
+            run.go()
+        finally:
+            print("\n".join(run.world.trace[-80:]))
 
 
 @pytest.mark.real
