@@ -26,6 +26,7 @@ NO_SESSION: Final = (
     "no Spark session was made where the jar is on the class path (env -i, a spark-env.sh that "
     "replaces SPARK_DIST_CLASSPATH, and a driver on another machine leave it out)"
 )
+EXCLUDED: Final = "TOPICAST_STATESTORES is empty, and spark.topicast.statestores names none"
 
 
 @click.command(cls=SettingsCommand, context_settings=settings(allow_interspersed_args=False))
@@ -59,7 +60,7 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
         with waiting_agent(notes, environ) if is_ours else nullcontext():
             code = _run(command, environ)
         if is_watched and not Path(notes, FOUND).exists():
-            problem = NO_SESSION
+            problem = NO_SESSION if environ[STATESTORES] else EXCLUDED
     if problem and code != NOT_FOUND:
         click.echo(f"topicast: not attached: {problem}", err=True)
     sys.exit(code)

@@ -399,13 +399,18 @@ class Demo:
         if time.monotonic() - self._said_at > QUIET_S:
             self._print("", f"waits for {what}")
 
-    def _run(self, command: Sequence[str], _folder: Path, environment: Mapping[str, str]) -> None:
-        """Run a command that prepares Spark's classes to its end; its failure is no error."""
+    def _run(self, command: Sequence[str], _folder: Path, environment: Mapping[str, str]) -> bool:
+        """Run a command that prepares Spark's classes; return whether it has ended well."""
         self._classes_ended = None
         self._stack.start(CLASSES, command, environment=environment)
         with suppress(NotReady):
             self._until(lambda: bool(self._classes_ended), what=PREPARED, timeout_s=MADE_S_MAX)
         self._stack.end_one(CLASSES)
+        return self._classes_ended_well()
+
+    def _classes_ended_well(self) -> bool:
+        ended = self._classes_ended
+        return ended is not None and ended.code == 0
 
     def _take(self, line: ChildLine) -> None:
         if line.name in self._shells:

@@ -35,23 +35,28 @@ LOCK_TURN_S: Final = 0.1
 APPLICATION: Final = f"{__package__.rpartition('.')[0]}.apps.class_archive"
 
 
-Run = Callable[[Sequence[str], Path, Mapping[str, str]], None]
+Run = Callable[[Sequence[str], Path, Mapping[str, str]], bool]
 """Runs a command to its end, in a folder where it may leave files, in an environment: the whole
-environment. Its failure is no error."""
+environment. Its failure is no error. Returns whether the command has ended well: the files of any
+other are not whole."""
 
 
-def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> bool:
     """Run ``command`` for a limited time, with its output in ``folder``."""
-    with (folder / "log").open("ab") as log, suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            dying_with_parent(command),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            timeout=MADE_S_MAX,
-            check=False,  # what failed is not there, and nothing depends on it
-        )
+    with (folder / "log").open("ab") as log:
+        try:
+            done = subprocess.run(
+                dying_with_parent(command),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=MADE_S_MAX,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == 0
 
 
 def application_environment(
@@ -114,14 +119,14 @@ def _make(found: Path, java_home: Path, run: Run) -> None:
         base, made = found / BASE, folder / BASE
         if not base.exists():
             own = [str(_java(java_home)), *JAVA_OPTIONS.split(), "-Xshare:dump"]
-            run([*own, f"-XX:SharedArchiveFile={made}"], folder, os.environ)
-            _keep(made, base)
+            ended_well = run([*own, f"-XX:SharedArchiveFile={made}"], folder, os.environ)
+            _keep(made, base, is_whole=ended_well)
         if base.exists():
             made = folder / SPARK
             options = (f"-XX:SharedArchiveFile={base}", f"-XX:ArchiveClassesAtExit={made}")
             environment = {**os.environ, **_environment(java_home, *options)}
-            run([sys.executable, "-m", APPLICATION, temporary], folder, environment)
-            _keep(made, found / SPARK)
+            application = [sys.executable, "-m", APPLICATION, temporary]
+            _keep(made, found / SPARK, is_whole=run(application, folder, environment))
     (found / TRIED).touch()
     others = sorted(found.parent.glob("spark-*"), key=_age_s)
     for other in others[KEPT_MAX:]:
@@ -129,8 +134,9 @@ def _make(found: Path, java_home: Path, run: Run) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _keep(made: Path, place: Path) -> None:
-    if made.exists():
+def _keep(made: Path, place: Path, *, is_whole: bool) -> None:
+    """Put an archive in place: by half an archive no JVM starts, as ``-Xshare:auto`` ends there."""
+    if is_whole and made.exists():
         made.replace(place)
 
 

@@ -76,6 +76,15 @@ def test_application_whose_jvm_has_not_found_the_jar_is_told(
     assert done.stderr.count("topicast: not attached: no Spark session was made") == said
 
 
+def test_application_that_is_excluded_is_said_to_be_so(tmp_path: Path) -> None:
+    done = run("--", str(_stub(tmp_path / "spark-sql")), TOPICAST_STATESTORES="")
+    assert done.returncode == 5
+    assert done.stderr == (
+        "topicast: not attached: TOPICAST_STATESTORES is empty, and spark.topicast.statestores "
+        "names none\n"
+    )
+
+
 def test_application_finds_the_jar_and_the_settings(tmp_path: Path) -> None:
     script = _stub(
         tmp_path / "spark-sql",
