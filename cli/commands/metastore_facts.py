@@ -1,10 +1,13 @@
 """The commands that show what nobody holds: catalogd reads it from the metastore."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypedDict
 
 import click
 
+from ...subscriber import Subscriber
+from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ..client.operator import catalog_at
 from ..options.flags import READER_OPTIONS, command, prints
@@ -95,10 +98,34 @@ def statistics(
     """
     names = None if columns is None else [one.strip() for one in columns.split(",")]
     with catalog_at(**where) as catalog:
+        _check(catalog, table, columns=names or (), partitions=partitions)
         found = catalog.column_statistics(table, names, partitions=partitions or None)
     Output(output).rows(
         STATISTICS, [_statistics_row(one) for one in found], nothing="no statistics"
     )
+
+
+def _check(
+    catalog: Subscriber, table: str, *, columns: Sequence[str], partitions: Sequence[str]
+) -> None:
+    """Return if the table has these columns and partitions: the metastore says nothing of others.
+
+    Raises:
+        NoSuchObject: there is no such table or partition.
+        UsageError: the table has no such column; names those that it has.
+    """
+    found = catalog.table(table)
+    known = [one.name for one in found.columns]
+    if unknown := [one for one in columns if one.lower() not in map(str.lower, known)]:
+        raise UsageError(
+            f"{table} has no column {', '.join(unknown)}, of which there are statistics; it has "
+            f"{', '.join(known)}"
+        )
+    if partitions:
+        held = {one.name for one in catalog.partitions(table, names=partitions)}
+        missing = next((one for one in partitions if one not in held), None)
+        if missing is not None:
+            raise NoSuchObject(f"{table}/{missing}")
 
 
 def _function_row(one: Function) -> ListedFunction:

@@ -23,6 +23,7 @@ from ...topics.errors import (
     LinkError,
     NoSuchObject,
     NotReady,
+    NotVisible,
     OverBudget,
     TopicastError,
     UsageError,
@@ -144,6 +145,23 @@ def exit_code(error: TopicastError) -> int:
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
+def next_step(error: TopicastError) -> str:
+    """Return what follows the text of an error about an object that there is not: where to look.
+
+    Empty: the text says it itself, as far as anything can be done.
+    """
+    if not isinstance(error, NoSuchObject) or isinstance(error, NotVisible):
+        return ""
+    table, is_partition, _ = error.name.partition("/")
+    db, is_table, _ = table.partition(".")
+    if " " in error.name:  # topic 7: topicast topics lists them
+        return ""
+    if is_partition:
+        return f": topicast partitions {table} lists those that there are"
+    where = f"topicast tables {db}" if is_table else "topicast tables"
+    return f": {where} lists what there is; if it was made just now, topicast sync first"
+
+
 def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exit_code) -> NoReturn:
     """Run ``command`` with the arguments of this process and end the process."""
     code = FAILED
@@ -151,7 +169,7 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
         answer = command.main(standalone_mode=False)
         code = answer if isinstance(answer, int) else DONE
     except TopicastError as error:
-        complain(str(error))
+        complain(f"{error}{next_step(error)}")
         code = code_of(error)
     except ModuleNotFoundError as error:
         complain(needs(error, command))

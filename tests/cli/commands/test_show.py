@@ -127,15 +127,44 @@ def test_partitions_are_listed_by_filter(statestores: str) -> None:
     assert len(found) == 4
 
 
-def test_table_that_is_not_there_is_named(statestores: str) -> None:
-    done = topicast("describe", "look.nothing", f"--statestores={statestores}")
-    assert (done.returncode, done.stderr) == (1, "error: no such object: look.nothing\n")
+IF_NEW = "lists what there is; if it was made just now, topicast sync first"
+IN_LOOK = f"topicast tables look {IF_NEW}"
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ("describe look.nothing", f"look.nothing: {IN_LOOK}"),
+        ("describe nothing", f"nothing: topicast tables {IF_NEW}"),
+        ("partitions look.dayz", f"look.dayz (near it: look.days): {IN_LOOK}"),
+        ("statistics look.nothing", f"look.nothing: {IN_LOOK}"),
+        ("functions nothing", f"nothing: topicast tables {IF_NEW}"),
+        ("refresh look.nothing", f"look.nothing: {IN_LOOK}"),
+        (
+            "statistics look.days ds=2026-11-01 ds=2027-01-01",
+            "look.days/ds=2027-01-01: topicast partitions look.days lists those that there are",
+        ),
+    ],
+)
+def test_object_that_is_not_there_is_named_with_what_lists_those_that_are(
+    statestores: str, words: str, where: str
+) -> None:
+    done = topicast(*words.split(), f"--statestores={statestores}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: no such object: {where}\n"
+
+
+def test_statistics_of_a_column_that_is_not_there_are_wrong_use(statestores: str) -> None:
+    done = topicast("statistics", "look.days", "--columns=a,ds", f"--statestores={statestores}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "look.days has no column ds, of which there are statistics; it has a, b" in done.stderr
+    assert shown(statestores, "statistics", "look.days", "--columns=A") == "no statistics\n"
 
 
 def test_database_that_is_not_there_is_named_where_its_tables_are_listed(statestores: str) -> None:
     done = topicast("tables", "lok", f"--statestores={statestores}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: no such object: lok (near it: look)\n"
+    assert done.stderr == f"error: no such object: lok (near it: look): topicast tables {IF_NEW}\n"
     assert document(statestores, "tables", "lok.*") == []
 
 
