@@ -3,10 +3,11 @@
     key ──find──▶ a file of our own, closed to others, whole ──▶ its classes
              └──▶ None: the caller compiles them ──put──▶ the file, in one step
 
-What is read here runs in the driver. So the folder and its files belong to this user, or to root,
-nobody else can write the folder or read a file, and no link is followed to either. A file is a jar
-of the classes of one key. Its comment, the last bytes, is a digest of the key and of all before it:
-a file that was cut, changed or renamed is not opened as a jar. Any doubt means None.
+The driver runs these classes. So a file is read only if it and its folder belong to this user, or
+to root, if nobody else can write the folder or read the file, and if neither is a link. A file is a
+jar of the classes of one key. The comment at its end is a digest of the key and of all bytes before
+it, so that a file that was cut, changed or renamed is not opened as a jar. ``find`` returns None
+when any of this does not hold.
 """
 
 import logging
@@ -26,7 +27,7 @@ from ...topics.keys.files import ROOT, secret_fault
 from ...topics.settings import cache_folder
 
 FOLDER: Final = "driver-classes"
-FILES_MAX: Final = 64  # a driver uses three; this many are 20 versions of Topicast, Spark and Java
+FILES_MAX: Final = 64  # a driver uses three: enough for 20 versions of Topicast, Spark and Java
 UNUSED_S_MAX: Final = 90 * 86_400.0  # since its last use: a job of each quarter still finds it
 FILE_BYTES_MAX: Final = 1 << 20  # the largest of ours has 0.1 MB
 UNFINISHED_S_MAX: Final = 3600.0  # a write takes milliseconds, so its process is dead
@@ -42,21 +43,21 @@ log = logging.getLogger(__name__)
 
 
 class CompiledClasses:
-    """The files in ``folder``; nothing is read or written before a method does."""
+    """The files in ``folder``; construction reads and writes none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @staticmethod
     def of_user(environ: Mapping[str, str]) -> "CompiledClasses | None":
-        """Return those of this user; None: there is no home."""
+        """Return the classes of this user; None: the user has no home folder."""
         try:
             return CompiledClasses(cache_folder(environ) / FOLDER)
         except RuntimeError:  # Path.home's
             return None
 
     def find(self, key: str) -> dict[str, bytes] | None:
-        """Return the classes that were put by ``key``, by name; None if that is not certain."""
+        """Return the classes that ``put`` has kept by ``key``, by name; None: none to trust."""
         try:
             with self._opened() as folder:
                 content = self._read(_name(key), folder)
@@ -74,16 +75,16 @@ class CompiledClasses:
             return {_class(name): opened.read(name) for name in names}
 
     def file(self, key: str) -> Path:
-        """Return where the classes are that ``find`` returns by ``key``: a jar."""
+        """Return the path of the jar with the classes that ``find`` returns by ``key``."""
         return self.folder / _name(key)
 
     def put(
         self, key: str, classes: Mapping[str, bytes], files: Mapping[str, bytes] | None = None
     ) -> None:
-        """Let ``find`` return ``classes`` from now on, in all processes; else nothing changes.
+        """Let ``find`` return ``classes`` by ``key`` from now on, in all processes.
 
-        ``files``: what the jar has besides. It deletes what was not used for long, and the longest
-        unused over FILES_MAX.
+        A failure is logged, and changes nothing. ``files``: the other files of the jar, by path.
+        The call deletes files that were not used for long, and the longest unused over FILES_MAX.
         """
         jar = jar_of(classes, files or {}, comment=bytes(_DIGEST))[:-_DIGEST]
         content = jar + _digest(key, jar)
@@ -99,7 +100,7 @@ class CompiledClasses:
             log.debug("compiled classes not kept: folder=%s reason=%s", self.folder, error)
 
     def _make(self) -> None:
-        """Make the folder, but none in a home of another user (of sudo's caller)."""
+        """Make the folder, but none in the home of another user, such as that of sudo's caller."""
         if self.folder.exists():
             return
         above = next(one for one in self.folder.parents if one.exists())
@@ -110,7 +111,7 @@ class CompiledClasses:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open the folder, which is ours alone, so that it stays the same until the end."""
+        """Open the folder and check it, so that the block uses the folder that was checked."""
         folder = os.open(self.folder, _READ | os.O_DIRECTORY)
         try:
             self._check(folder, self.folder)
@@ -123,7 +124,7 @@ class CompiledClasses:
         with os.fdopen(file, "rb") as opened:
             self._check(file, self.folder / name)
             with suppress(OSError):
-                os.utime(file)  # it is in use: _discard keeps it
+                os.utime(file)  # the time of its last use, by which ``_discard`` goes
             return opened.read(FILE_BYTES_MAX)
 
     @staticmethod
@@ -136,7 +137,7 @@ class CompiledClasses:
 def jar_of(
     classes: Mapping[str, bytes], files: Mapping[str, bytes], *, comment: bytes = b""
 ) -> bytes:
-    """Return a jar of ``classes``, by their names, and of ``files``; the same for the same."""
+    """Return a jar of ``classes``, by name, and ``files``, by path; equal for equal arguments."""
     members = {f"{name.replace('.', '/')}{_SUFFIX}": classes[name] for name in classes}
     content = BytesIO()
     with ZipFile(content, "w") as jar:
@@ -173,7 +174,7 @@ def _write(name: str, content: bytes, folder: int) -> None:
 
 
 def _discard(folder: int) -> None:
-    """Delete files that are too old or too many, so that one more has room; others stay."""
+    """Delete our files that are too old or too many, so that one more has room; no other file."""
     now, kept = time.time(), 0
     with os.scandir(folder) as entries:
         found = [(one.stat(follow_symlinks=False).st_mtime, one.name) for one in entries]

@@ -1,7 +1,7 @@
 """Settings of an attached driver: arguments of attach, else spark.topicast.*, else TOPICAST_*.
 
-Each is declared once, as a field of ``SparkSettings``: its name gives those of the argument, of
-Spark's key and of the variable.
+Each setting is declared once, as a field of ``SparkSettings``: the names of the argument, of
+Spark's key and of the variable follow from the name of the field.
 """
 
 import re
@@ -23,12 +23,12 @@ from ..declared import (
     values_of,
 )
 
-NAMES_BYTES: Final = 1 << 20  # of the budget, for names and topics first: 30,000 tables
-PLANNING_SHARE: Final = 0.5  # of the rest, for objects in the JVM
+NAMES_BYTES: Final = 1 << 20  # of the budget, taken first, for names and topics: 30,000 tables
+PLANNING_SHARE: Final = 0.5  # of the rest of the budget, for what the router keeps in the JVM
 
 
 def spark_key(argument: str) -> str:
-    """Return the key of an argument in Spark's configuration: ``spark.topicast.keyFile``."""
+    """Return the key of ``argument`` in Spark's configuration, as ``spark.topicast.keyFile``."""
     return "spark.topicast." + re.sub("_(.)", lambda found: found[1].upper(), argument)
 
 
@@ -46,23 +46,24 @@ class SparkSettings:
     """How a driver is attached.
 
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
-    the user has cached is made anew, too. ``metastore``: the name in reports, empty:
-    hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
-    ``planning``: plans are made from memory, unless the hub or catalogd was silent for
-    ``max_staleness_s``; ``validate``: what confirms a table of a plan: hms, by a comparison with
-    the metastore's; catalogd, that it has no newer version; or none.
-    ``endpoint``: what is read for the first time comes from the subscriber if it can.
+    the user has cached is computed again, too. ``metastore``: the name of the metastore in reports
+    of writes; empty: the value of hive.metastore.uris. ``key_file``: the file with the driver's
+    key; None: the subscriber finds the key. ``planning``: whether Spark plans from memory, as long
+    as neither the hub nor catalogd was silent for ``max_staleness_s``. ``validate``: what confirms
+    a table of a plan: hms (the router compares it with the metastore's), catalogd (it has no newer
+    version) or none. ``endpoint``: whether the subscriber answers, before the metastore, what Spark
+    reads for the first time.
     """
 
     statestores: str = declared("", _read_addresses, is_required=True)
-    budget_bytes: int = declared(  # most drivers only refresh: names, 16 bytes a topic
+    budget_bytes: int = declared(  # most drivers only refresh: they hold names, 16 bytes a topic
         "64MB", read_budget, argument="budget", needs_text=False
     )
     control: str = declared(ON, read_control)
     refresh_existing: bool = declared("false", read_flag)
     refresh_cached: bool = declared("false", read_flag)
     metastore: str = declared("", read_carried)
-    key_file: str | None = declared(  # in the environment the subscriber finds it
+    key_file: str | None = declared(  # the subscriber itself looks into the environment for it
         None, needs_text=False, in_environment=False
     )
     planning: bool = declared("on", either("on", "off"))
@@ -79,7 +80,12 @@ def settings_of(
     conf: Callable[[str], str | None],
     environ: Mapping[str, str],
 ) -> SparkSettings:
-    """Return the settings by the arguments of ``attach``; ``conf`` looks into Spark's.
+    """Return the settings of a driver.
+
+    Args:
+        given: The arguments of ``attach``, which take precedence; None: not given.
+        conf: Returns the value of a key in Spark's configuration, which comes next; None: not set.
+        environ: The environment, which comes last.
 
     Raises:
         ConfigError: a setting is missing or has a value that is not allowed; says which.
@@ -93,11 +99,14 @@ def settings_of(
 
 
 def conf_of(session: Any) -> Callable[[str], str | None]:
-    """Return a look into the context's configuration; the session's would make its state."""
+    """Return a function that looks a key up in the configuration of the session's context.
+
+    The configuration of the session itself would have Spark create the session's state.
+    """
     conf = session._sc._conf
     return lambda key: conf.get(key) if conf.contains(key) else None
 
 
 def bytes_of_share(budget_bytes: int, share: float) -> int:
-    """Return the bytes of a share of those above: of what a budget has beyond NAMES_BYTES."""
+    """Return ``share`` of the bytes that a budget has beyond NAMES_BYTES."""
     return int(max(budget_bytes - NAMES_BYTES, 0) * share)

@@ -1,6 +1,6 @@
-"""The boundary where Topicast's failures end: a log line, a counter, and plain Spark.
+"""Guard: ends failures of Topicast in a log line and a counter, and the driver is plain Spark.
 
-Nothing that goes wrong here may reach the application whose driver this is.
+No error of ours may reach the application whose driver this is.
 """
 
 import logging
@@ -14,20 +14,23 @@ class Guard:
     """Counts failures; any thread may use it."""
 
     def __init__(self) -> None:
-        self.errors = 0  # since the start
-        self.last_error = ""
+        self.errors = 0  # failures since the start
+        self.last_error = ""  # what was done, and the text of the error, in one line
 
     @contextmanager
     def __call__(self, doing: str, *, unless: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Run the block and end whatever it raises; count it ``unless`` it was to be expected."""
+        """Run the block; catch what it raises, and count that ``unless`` it was to be expected.
+
+        ``doing``: what the block does, for the log. ``unless`` is called once the block has failed.
+        """
         try:
             yield
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the application goes on
+        except Exception as exc:  # noqa: BLE001 - the application goes on after any error
             if not unless():
                 self.failed(doing, exc)
 
     def failed(self, doing: str, error: Exception | str) -> None:
-        """Count ``error``, and log it unless it is the same as the error before."""
+        """Count ``error``, and log it unless the failure before had the same text."""
         self.errors += 1
         kind = "" if isinstance(error, str) else f"{type(error).__name__}: "
         text = f"{doing}: {kind}{first_line(error)}"

@@ -1,9 +1,10 @@
 """Topicast's own Java classes, compiled by the compiler that Spark uses for its queries.
 
-Their sources are files beside the modules that use them (``TopicastSessions.java``). Nothing is
-installed: no jar, no option. A class is made once for a JVM and its source, because Py4J keeps the
-methods that it has called by a class's name. What was compiled is kept for this user's next JVM
-(`compiled`), which defines the same classes as the compiler would, in the same class loader.
+Their sources are files beside the modules that use them (``TopicastSessions.java``), so that a
+driver needs no jar and no option of Spark. A class is compiled once for a JVM and its source: Py4J
+keeps the methods that it has called by the name of their class, and would mix up two classes of a
+name. Compiled classes are kept for this user's next JVM (`compiled`), which defines them in a class
+loader like the compiler's.
 """
 
 import logging
@@ -18,12 +19,14 @@ from weakref import WeakKeyDictionary
 
 from .compiled import CompiledClasses
 
-# by JVM, and by source
 _CLASSES: Final[WeakKeyDictionary[Any, dict[str, Any]]] = WeakKeyDictionary()
-_VERSIONS: Final[WeakKeyDictionary[Any, str]] = WeakKeyDictionary()  # by JVM
-_KEPT: Final[WeakKeyDictionary[Any, MutableMapping[str, Any]]] = WeakKeyDictionary()  # by JVM
+"""The classes of each JVM, by source."""
+_VERSIONS: Final[WeakKeyDictionary[Any, str]] = WeakKeyDictionary()
+"""Of each JVM the versions that its classes depend on (``_versions``)."""
+_KEPT: Final[WeakKeyDictionary[Any, MutableMapping[str, Any]]] = WeakKeyDictionary()
+"""The objects of each JVM that ``java_singleton`` has created, by name."""
 _IMPORT: Final = "import "
-_lock: Final = Lock()  # threads of a driver make its classes
+_lock: Final = Lock()  # several threads of a driver compile classes
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ def java_source(package: str, name: str) -> str:
 def java_unit(*sources: str) -> str:
     """Return one source of several classes, which are compiled together.
 
-    The imports of each are those of all.
+    Java allows imports only at its beginning, so they apply to each of the classes.
     """
     lines = [line for source in sources for line in source.splitlines()]
     imports = sorted({line for line in lines if line.startswith(_IMPORT)})
@@ -44,30 +47,22 @@ def java_unit(*sources: str) -> str:
 
 
 def keep_in(jvm: Any, kept: MutableMapping[str, Any]) -> None:
-    """Keep a JVM's objects in ``kept``: a map in it, which the next process finds again."""
+    """Have ``java_singleton`` keep its objects in ``kept``, a map of the JVM.
+
+    The next agent of that JVM then finds the objects that this agent has created.
+    """
     _KEPT[jvm] = kept
 
 
-def _kept_objects(jvm: Any) -> MutableMapping[str, Any]:
-    """Return the objects that a JVM is to have once, by names that ``_kept_name`` makes."""
-    return _KEPT.setdefault(jvm, {})
-
-
-def _kept_name(name: str, source: str, of: str = "") -> str:
-    """Return the name of an object of the class ``name`` with this source; ``of``: what it serves.
-
-    A class of another source has other methods, so its objects have other names.
-    """
-    return f"{name} {sha256(source.encode()).hexdigest()} {of}"
-
-
 def java_singleton(jvm: Any, name: str, source: str, *arguments: Any) -> Any:
-    """Return the JVM's one object of a class, which is made at the first call.
+    """Return the JVM's one object of the class ``name``, which the first call creates.
+
+    A class of another source, as of another release, has other methods, so it has its own object.
 
     Raises:
         Py4JError, TypeError: as `java_object`.
     """
-    kept, key = _kept_objects(jvm), _kept_name(name, source)
+    kept, key = _KEPT.setdefault(jvm, {}), f"{name} {sha256(source.encode()).hexdigest()}"
     found = kept.get(key)
     if found is None:
         found = kept[key] = java_object(jvm, name, source, *arguments)
@@ -120,17 +115,17 @@ def _kept_or_compiled(jvm: Any, name: str, source: str) -> Any:
 
 @contextmanager
 def _no_harm(name: str) -> Iterator[None]:
-    """Let a class that cannot be kept, or used again, be compiled."""
+    """Run the block; log why it could not use, or keep, compiled classes: nothing is raised."""
     from py4j.protocol import Py4JError
 
     try:
         yield
-    except (Py4JError, TypeError) as error:  # TypeError: what is a package to Py4J is called
+    except (Py4JError, TypeError) as error:  # TypeError: there is no such class in this Spark
         log.debug("compiled classes not used: class=%s reason=%s", name, error)
 
 
 def _defined(jvm: Any, name: str, classes: dict[str, bytes]) -> Any:
-    """Return the class ``name``, one of ``classes``, in a class loader as the compiler's."""
+    """Define ``classes`` in a class loader like the compiler's; return the class ``name``."""
     given = jvm.java.util.HashMap()
     for one, code in classes.items():
         given.put(one, code)
@@ -143,7 +138,7 @@ def _loader(jvm: Any) -> Any:
 
 
 def _versions(jvm: Any) -> str:
-    """Return what classes are compiled by and against, so that others are not used with it."""
+    """Return the versions by and against which classes are compiled: part of the key of each."""
     if jvm in _VERSIONS:
         return _VERSIONS[jvm]
     spark = jvm.org.apache.spark

@@ -1,16 +1,17 @@
-"""Spellings: paths that Hadoop's configuration makes equal (name services, viewfs mounts).
+"""Spellings: the paths that Hadoop's configuration makes equal (name services, viewfs mounts).
 
     viewfs://lake/w/t ──mount table──▶ hdfs://ns/warehouse/w/t ──name service──▶ hdfs://nn1:8020/…
 
-The metastore may have any of them as a table's location, and only drivers have the configuration.
-catalogd knows which schemes are one store, and default ports (catalog/ingest/writes/locations).
+The metastore may have any of these as the location of a table. Only drivers have the configuration,
+so that a driver reports a written path in each spelling. catalogd knows which schemes are one
+store, and their default ports (catalog/ingest/writes/locations.py).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-SPELLINGS_MAX: Final = 8  # of one path: each is reported
+SPELLINGS_MAX: Final = 8  # of one path: a driver reports each, and catalogd looks each up
 
 _MOUNTS: Final = "fs.viewfs.mounttable."
 _LINK: Final = ".link."
@@ -26,17 +27,17 @@ Settings = Mapping[str, str]
 class Spellings:
     """Finds the other ways to write a path.
 
-    ``services``: the authorities of each name service, itself included. ``mounts``: pairs of a
-    folder of a mount table and where it lies.
+    ``services``: for each name service the authorities that reach it, its own name included.
+    ``mounts``: pairs of a folder in a mount table, and the folder that it stands for.
     """
 
     services: tuple[frozenset[str], ...] = ()
     mounts: tuple[tuple[str, str], ...] = ()
 
     def of(self, path: str) -> tuple[str, ...]:
-        """Return ``path``, and after it the other ways to write it."""
+        """Return ``path``, and after it the other ways to write it; at most SPELLINGS_MAX."""
         found = [path]
-        for one in found:  # which grows
+        for one in found:  # the loop itself appends to ``found``: a spelling may have more of them
             others = (*self._by_services(one), *self._by_mounts(one))
             found += [other for other in dict.fromkeys(others) if other not in found]
             if len(found) >= SPELLINGS_MAX:
@@ -61,7 +62,7 @@ class Spellings:
 
 
 def spellings_of(settings: Settings) -> Spellings:
-    """Return what Hadoop's ``settings`` say: those that begin as a mount table's or HDFS's."""
+    """Return the spellings by Hadoop's ``settings``: those of mount tables and of HDFS."""
     mounts = []
     for key, value in sorted(settings.items()):
         name, link, folder = key.removeprefix(_MOUNTS).partition(_LINK)
@@ -79,7 +80,7 @@ def spellings_of(settings: Settings) -> Spellings:
 
 
 def spellings_in(hadoop: Any) -> Spellings:
-    """Return what a configuration of Hadoop's says, an object of the JVM. Cost: some ms."""
+    """Return the spellings by ``hadoop``, a Configuration of the JVM. Cost: some milliseconds."""
     return spellings_of(
         {
             f"{prefix}{key}": str(value)
@@ -90,7 +91,7 @@ def spellings_in(hadoop: Any) -> Spellings:
 
 
 def path_of(uri: str) -> str:
-    """Return the path in ``uri``, without a slash at its end: what two spellings have in common."""
+    """Return the path in ``uri``, without scheme, authority, and slash at the end."""
     _, colon, rest = uri.partition("://")
     if colon:
         return "/" + rest.partition("/")[2].rstrip("/")

@@ -1,4 +1,4 @@
-"""The sessions that a Python has, tracked weakly; each gives access to the JVM."""
+"""Sessions: the PySpark sessions of this process, held weakly; each gives access to the JVM."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from .guard import first_line
 
 
 class Session(Protocol):
-    """What is used of a pyspark.sql.SparkSession."""
+    """What Topicast uses of a pyspark.sql.SparkSession."""
 
     _jsparkSession: Any  # noqa: N815 - its name in PySpark
     _jvm: Any
@@ -19,7 +19,7 @@ class Session(Protocol):
 
 
 class Unsupported(Exception):
-    """This Spark lacks what is needed; says what."""
+    """This Spark lacks what a driver needs to be attached; the text says what."""
 
 
 def reason_of(error: Exception) -> str:
@@ -53,7 +53,7 @@ class Sessions:
                 self._refs.append(ref(session))
 
     def alive(self) -> list[Any]:
-        """Return the sessions that somebody still holds, in the order in which they were added."""
+        """Return the sessions that the application still holds, in the order of ``add``."""
         with self._lock:
             return [session for one in self._refs if (session := one()) is not None]
 
@@ -66,5 +66,5 @@ class Sessions:
 
 
 def existing(kind: type) -> list[Any]:
-    """Return all objects of ``kind``. Cost: 20 ms for a million objects of any kind."""
+    """Return all objects of ``kind``. Cost: 20 ms if this process has a million objects."""
     return [one for one in gc.get_objects() if issubclass(type(one), kind)]

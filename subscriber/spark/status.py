@@ -14,22 +14,25 @@ class AttachStatus:
     ``state``: connecting, live, plain, unsupported or detached; ``reason`` says why it is not live,
     or what a live driver does without.
     ``control``: the less of what the application and the operators want: on, dry-run or off.
+    ``primitives``: the methods of Spark that refreshes call.
     ``staleness_s``: since the last heartbeat from catalogd, infinite before the first heartbeat.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
-    ``connection_problem``: which server is not reached from here, does not accept the key, or does
-    not register the driver.
-    ``sessions``, ``relations``: sessions, and the relations that they had cached at the last look;
-    ``connect_sessions``: how many of the sessions are of clients of Spark Connect.
-    ``changes``: received; ``changes_ignored``: those that need no refresh. ``refreshes``: relations
-    renewed; ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what
-    a dry run would have renewed. ``full_refreshes``: how often all relations were renewed because
-    changes may have been missed. ``planning``: on, or why Spark asks the metastore for its plans;
-    ``endpoint``: on, or why first reads are the metastore's. ``memory_reads``: of the catalog,
-    answered from the JVM; ``endpoint_reads``: by the endpoint; ``metastore_calls_saved`` by both;
-    ``metastore_reads``: the others, by reason; ``writes_refused``: outside of commands, because
-    they would have undone what somebody else had changed. ``writes``: reported, or why not;
-    ``writes_reported``: how many.
-    ``errors``: failures of ours, which ended in plain Spark; ``last_error``.
+    ``connection_problem``: which server the driver does not reach, or which server refuses its key
+    or does not register it; empty if there is none.
+    ``sessions``: how many there are; ``connect_sessions``: how many of these are of clients of
+    Spark Connect. ``relations``: how many the sessions had cached at the last look.
+    ``changes``: how many were received; ``changes_ignored``: how many of these need no refresh.
+    ``refreshes``: relations renewed; ``stale_reads_avoided``: how many of these a query has read
+    again. ``would_refresh``: relations that a dry run would have renewed. ``full_refreshes``: how
+    often all relations were renewed because changes may have been missed.
+    ``planning``: on, or why Spark asks the metastore for its plans. ``endpoint``: on, or why the
+    metastore answers first reads. ``memory_reads``: reads of Spark's catalog that memory in the JVM
+    has answered; ``endpoint_reads``: those that the endpoint has answered;
+    ``metastore_calls_saved``: the calls that both have saved; ``metastore_reads``: the other reads,
+    by reason. ``writes_refused``: writes outside of Spark's commands that Topicast has refused,
+    because they would have undone the change of another client.
+    ``writes``: reported, or why not; ``writes_reported``: how many writes have ended.
+    ``errors``: failures of Topicast, each of which left plain Spark; ``last_error``: the newest.
     """
 
     state: str
@@ -64,7 +67,7 @@ class AttachStatus:
 
     @staticmethod
     def unknown(*, control: str, statestores: str) -> "AttachStatus":
-        """Return the status of a driver of which nothing else is known."""
+        """Return the status of a driver whose agent has not answered yet."""
         texts = {one.name: "" for one in fields(AttachStatus) if one.type is str}
         numbers = {one.name: 0 for one in fields(AttachStatus) if one.type is int}
         named: dict[str, Any] = {"control": control, "statestores": statestores}

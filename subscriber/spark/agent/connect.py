@@ -1,13 +1,16 @@
-"""Refreshes the plans of clients of a Spark Connect server that this process hosts.
+"""ConnectSessions: the sessions of clients of Spark Connect, if the driver's JVM has the server.
 
-    is its class loaded? ──▶ its map of sessions ──another hash──▶ new: known to the caches;
-       every SEEK_S            one call every POLL_S               gone: released
+    is its class loaded? ──▶ its map of sessions ──another hash──▶ new sessions: registered;
+       every SEEK_S            one call every POLL_S               ended sessions: released
 
-A client's session inherits what finds all sessions; those from before the attach are found here.
-The server keeps plans of each session, which hold relations. An adapter: it reads the server's own
-map, because Spark counts it as a use if a session is got by its key, which then would never expire.
-It loads no class, and makes nothing: without a server it costs three calls every SEEK_S. It holds
-the plans of a session as long as the server has the session, and POLL_S more.
+A client's session registers itself by the extensions that it inherits; only sessions from before
+the attach are registered here. But the server keeps a cache of plans for each session, and these
+hold relations, so the worker has to discard the plans of changed tables.
+
+An adapter. It reads the server's own map: a session that is requested by its key counts as used, so
+that it would never expire. It loads no class and creates nothing of Spark's; without a server it
+costs three calls every SEEK_S. It holds the cache of plans of a session as long as the server has
+the session, and POLL_S more.
 """
 
 import time
@@ -17,8 +20,8 @@ from typing import Any, Final
 from ..guard import Guard
 from ..sessions import Sessions
 
-POLL_S: Final = 0.1
-SEEK_S: Final = 10.0  # a server's class is loaded before its first session, from which we attach
+POLL_S: Final = 0.1  # between two looks at the server's map
+SEEK_S: Final = 10.0  # between two looks for its class; most are loaded before we attach
 RETRY_S: Final = 2.0  # after a failure; doubled up to
 RETRY_S_MAX: Final = 60.0
 
@@ -30,16 +33,16 @@ _CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of b
 
 
 class ConnectServer:
-    """The server of Spark Connect in this JVM, by its private fields."""
+    """The server of Spark Connect in the driver's JVM, read by its private fields."""
 
     def __init__(self, service: Any) -> None:
-        """``service`` is its class."""
+        """``service`` is the class of the server."""
         self._fields = {field.getName(): field for field in service.getDeclaredFields()}
         self._module = self._value(self._fields["MODULE$"], None)
         self._store: Any = None
 
     def sessions(self) -> Any:
-        """Return the live map from keys to holders of sessions; None: it has had none yet."""
+        """Return the server's map from keys to holders of sessions; None: it has had no session."""
         if self._store is None and _MANAGER in self._fields:
             manager = self._value(self._fields[_MANAGER], self._module)
             if manager is not None:
@@ -63,14 +66,14 @@ class ConnectServer:
 
 
 class Seeker:
-    """Looks for the server's class among those that are loaded."""
+    """Looks for the server's class among the classes that the JVM has loaded."""
 
     def __init__(self) -> None:
         self._look: Callable[[Any], Any] | None = None
         self._loaders: list[Any] = []
 
     def __call__(self, base: Any) -> ConnectServer | None:
-        """Return the server if there may be a server; ``base`` is any session of this JVM."""
+        """Return the server; None: its class is not loaded. ``base``: any session of the JVM."""
         if self._look is None:
             self._look = self._prepared(base)
         for loader in self._loaders:
@@ -92,7 +95,7 @@ class Seeker:
         except Py4JError as error:
             if _CLOSED not in str(error):
                 raise
-            return lambda _: None  # a JVM that was started otherwise: it is found by what executes
+            return lambda _: None  # such a JVM's sessions are registered as they execute something
         loader = lang.Thread.currentThread().getContextClassLoader()
         while loader is not None:
             self._loaders.append(loader)
@@ -101,7 +104,7 @@ class Seeker:
 
 
 class ConnectSessions:
-    """The clients' sessions, and what the server keeps of their plans. For one thread."""
+    """The sessions of clients, and the cache of plans of each. For one thread."""
 
     def __init__(
         self,
@@ -114,18 +117,18 @@ class ConnectSessions:
         """Hold nothing yet.
 
         Args:
-            sessions: Of the process; any of them leads to the JVM.
-            guard: Where failures end.
-            accept: Registers a session of the JVM, to be refreshed like all others.
-            seek: Finds the server, given a classic session; else a ``Seeker``.
+            sessions: The sessions of this process; any of them gives access to the JVM.
+            guard: Logs and counts failures.
+            accept: Registers a session of the JVM, so that it is refreshed like all others.
+            seek: Finds the server, given a classic session; None: a ``Seeker`` does.
         """
         self._sessions = sessions
         self._guard = guard
         self._accept = accept
         self._seek = seek or Seeker()
-        self._server: ConnectServer | None = None  # once its class is loaded
+        self._server: ConnectServer | None = None  # None: its class was not found yet
         self._plans: dict[str, Any] = {}  # by the session's id, its cache of plans; None: no cache
-        self._hash: int | None = 0  # of the map when it was read last; None: to be read again
+        self._hash: int | None = 0  # of the map when it was read last; None: it is to be read again
         self._due = 0.0  # when the server is looked at again, on the monotonic clock
         self._retry_s = RETRY_S  # the pause after the next failure
 
@@ -134,11 +137,11 @@ class ConnectSessions:
 
     @property
     def pause_s(self) -> float:
-        """Seconds until the server is looked at again; 0.0: it is time to."""
+        """Seconds until ``poll`` looks at the server again; 0.0: it would now."""
         return max(self._due - time.monotonic(), 0.0)
 
     def poll(self, *, at_once: bool = False) -> None:
-        """Look for new sessions if it is time to, or ``at_once``."""
+        """Look for sessions that have come or gone, if that is due, or ``at_once``."""
         now = time.monotonic()
         if now < self._due and not at_once:
             return
@@ -158,19 +161,19 @@ class ConnectSessions:
         self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
 
     def discard_plans(self, session: str) -> None:
-        """Discard the plans of DataFrames whose columns the client has requested."""
+        """Discard the plans that the server has cached for ``session``, which hold relations."""
         plans = self._plans.get(session)
         if plans is not None:
             plans.invalidateAll()
 
     def release(self) -> None:
-        """Release all plans; sessions that are still there are found anew."""
+        """Release all caches of plans; the next ``poll`` reads the server's map again."""
         self._plans.clear()
         self._hash = None
         self._due = 0.0
 
     def _look(self, server: ConnectServer) -> None:
-        """Read the map if its hash differs."""
+        """Read the server's map of sessions if its hash differs from the last look's."""
         store = server.sessions()
         if store is None:
             self._hash = 0  # that of an empty cache

@@ -1,9 +1,7 @@
-"""A driver as its agent attaches it: from a session to caches that are refreshed by push.
+"""Driver: creates and owns the parts of an attached driver, in its agent.
 
-begin ──▶ settings ──▶ probe ──▶ worker, in the background ──▶ live
-              └───────────┴─ not possible ─▶ plain Spark, the status says why
-
-It makes the parts of an attached driver, and owns them.
+begin ──▶ probe of Spark ──▶ settings ──▶ worker, in the background ──▶ live
+               └────────────────┴─ not possible ─▶ plain Spark, the status says why
 """
 
 import os
@@ -29,7 +27,7 @@ from ..config import (
 )
 from ..guard import Guard
 from ..jar.bootstrap import check_release
-from ..planning.planning import Planning, PlanningSettings, text_of
+from ..planning.planning import Planning, PlanningFacts, PlanningSettings, text_of
 from ..planning.router import Router, why_not
 from ..refresh.catalyst import VERSIONS, Catalyst
 from ..refresh.control import Application, Control, facts_of
@@ -43,9 +41,9 @@ from ..writes.plans import metastore_in_use
 from ..writes.reporter import Reporter
 from .connect import ConnectSessions
 
-SUBSCRIBER_TIMEOUT_S: Final = 10.0
+SUBSCRIBER_TIMEOUT_S: Final = 10.0  # of calls of the subscriber that name no other time
 NAMED_MAX: Final = 5  # tables in the text of an error
-PARTITIONS: Final = "spark.sql.hive.manageFilesourcePartitions"  # false: relations list them
+PARTITIONS: Final = "spark.sql.hive.manageFilesourcePartitions"  # false: relations list partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class _Parts:
 
     settings: SparkSettings
     application: Application
-    outbox: WriteOutbox  # outlives the worker's subscribers, which send what is in it
+    outbox: WriteOutbox  # outlives the worker's subscribers, each of which sends its writes
     clients: ConnectSessions
     planning: Planning
     worker: Worker
@@ -68,9 +66,9 @@ class Driver:
         """Begin as plain Spark.
 
         Args:
-            bootstrap: What serves the driver in its JVM.
-            pid: By which operators know the driver: of its Python, else of its JVM.
-            versions: Of Spark, as they begin; with these it was tried.
+            bootstrap: The JVM's TopicastBootstrap.
+            pid: The process id by which operators know the driver: of its Python, else of its JVM.
+            versions: How the versions of Spark begin with which Topicast was tried.
         """
         self._bootstrap = bootstrap
         self._pid = pid
@@ -79,17 +77,17 @@ class Driver:
         self._sessions = Sessions()
         self._control = Control()
         self._refresher = Refresher()  # the worker's, once there is a worker
-        self._parts: _Parts | None = None  # None: it could not be attached
-        self._spark = ""  # version
-        self._primitives = ""  # methods of Spark that refreshes use
-        self._reason = ""  # why it is not live, or may not be
+        self._parts: _Parts | None = None  # None: the driver could not be attached
+        self._spark = ""  # the version of Spark
+        self._primitives = ""  # the methods of Spark that refreshes call
+        self._reason = ""  # why the driver is not live, or why it may not work
 
     def status(self) -> AttachStatus:
         """Return the state and the counters."""
         parts, counts = self._parts, self._refresher.counts
         servers = health(parts.worker.subscriber if parts is not None else None)
         state, reason = condition_with(self._condition(), servers)
-        plans = parts.planning.facts(now=True) if parts is not None else None
+        plans = parts.planning.facts(now=True) if parts is not None else PlanningFacts()
         return AttachStatus(
             state=state,
             reason=reason,
@@ -109,13 +107,13 @@ class Driver:
             stale_reads_avoided=counts.reread,
             would_refresh=counts.would_renew,
             full_refreshes=counts.full,
-            planning=plans.state if plans is not None else "",
-            memory_reads=plans.answered if plans is not None else 0,
-            endpoint=plans.endpoint if plans is not None else "",
-            endpoint_reads=plans.endpoint_answered if plans is not None else 0,
-            metastore_calls_saved=plans.calls_saved if plans is not None else 0,
-            metastore_reads=text_of(plans.originals) if plans is not None else "",
-            writes_refused=plans.refused if plans is not None else 0,
+            planning=plans.state,
+            memory_reads=plans.answered,
+            endpoint=plans.endpoint,
+            endpoint_reads=plans.endpoint_answered,
+            metastore_calls_saved=plans.calls_saved,
+            metastore_reads=text_of(plans.originals),
+            writes_refused=plans.refused,
             writes=parts.reporter.status() if parts is not None else "",
             writes_reported=parts.outbox.ended if parts is not None else 0,
             errors=self._guard.errors,
@@ -126,7 +124,7 @@ class Driver:
         """Turn it ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
 
         Raises:
-            ConfigError: it is not among them.
+            ConfigError: ``control`` is none of these.
         """
         self._control.application = read_control(control, "control")
         if self._parts is not None:
@@ -135,12 +133,13 @@ class Driver:
     def sync(self, timeout_s: float, *, until: float, scope: str = "") -> None:
         """Return once all that the metastore had committed before the call is refreshed here.
 
-        ``timeout_s``: what the caller was ready to wait; ``until``: the end of that, monotonic.
-        ``scope``: of one table or database alone; changes of others are not waited for, but while
-        the driver is connecting: it goes live for all tables at once.
+        ``timeout_s``: how long the caller waits, for the error; ``until``: the end of that time, on
+        the monotonic clock. ``scope``: a table, or a database with its tables, whose changes alone
+        are waited for; while the driver is connecting all changes are, because it goes live for
+        all tables at once.
 
         Raises:
-            NotReady: not until then, or the driver is not attached.
+            NotReady: it took longer, or the driver is not attached.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         parts = self._parts
@@ -172,7 +171,10 @@ class Driver:
                 self._parts.worker.stop()
 
     def begin(self, session: Session, given: Mapping[str, object]) -> None:
-        """Start, or note why that is not possible."""
+        """Attach ``session``, or note why that is not possible.
+
+        ``given``: the arguments of ``attach``.
+        """
         with self._guard("attach"):
             try:
                 self._start(session, given)
@@ -251,7 +253,7 @@ class Driver:
         )
 
     def _planning(self, session: Session, settings: SparkSettings, registry: Any) -> Planning:
-        """Return what plans from memory; nothing of it runs yet."""
+        """Return the part that lets Spark plan from memory; it has no thread yet."""
         jvm, why = session._jvm, why_not(conf_of(session))
         return Planning(
             lambda: Router.of(jvm, registry),
@@ -273,7 +275,7 @@ class Driver:
     def _subscriber(
         self, settings: SparkSettings, application: Application, outbox: WriteOutbox
     ) -> Subscriber:
-        """Return a subscriber that sends the outbox; it is not open yet."""
+        """Return a subscriber that sends what is in the outbox; it is not open yet."""
         return Subscriber(
             settings.statestores,
             budget=_share_of_subscriber(settings),
@@ -285,20 +287,21 @@ class Driver:
         )
 
     def _facts(self, application: Application, outbox: WriteOutbox) -> Facts:
-        """Return what operators see."""
-        plans = self._parts.planning.facts(now=False) if self._parts is not None else None
+        """Return what operators see of this driver. Cost: no call into the JVM."""
+        parts = self._parts
+        plans = parts.planning.facts(now=False) if parts is not None else PlanningFacts()
         return facts_of(
             application,
             self._refresher,
             condition=self._condition(),
-            planning=plans.state if plans is not None else "",
-            endpoint=plans.endpoint if plans is not None else "",
-            memory_reads=plans.answered if plans is not None else 0,
-            endpoint_reads=plans.endpoint_answered if plans is not None else 0,
-            direct_reads=sum(plans.originals.values()) if plans is not None else 0,
-            metastore_calls_saved=plans.calls_saved if plans is not None else 0,
-            writes_refused=plans.refused if plans is not None else 0,
-            writes=self._parts.reporter.status() if self._parts is not None else "",
+            planning=plans.state,
+            endpoint=plans.endpoint,
+            memory_reads=plans.answered,
+            endpoint_reads=plans.endpoint_answered,
+            direct_reads=sum(plans.originals.values()),
+            metastore_calls_saved=plans.calls_saved,
+            writes_refused=plans.refused,
+            writes=parts.reporter.status() if parts is not None else "",
             writes_reported=outbox.ended,
             errors=self._guard.errors,
             last_error=self._guard.last_error,
@@ -313,7 +316,7 @@ class Driver:
 
 
 def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
-    """Say which tables a refresh still works on after ``timeout_s``."""
+    """Return the text of the error that names the ``tables`` a refresh still works on."""
     if not tables:
         return f"not refreshed within {timeout_s} s"
     named = ", ".join("all" if table == "*" else table for table in tables[:NAMED_MAX])
@@ -325,7 +328,7 @@ def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
 
 
 def _share_of_subscriber(settings: SparkSettings) -> int:
-    """Return the budget of the subscriber: all of it, or what objects in the JVM leave."""
+    """Return the budget of the subscriber: the driver's, less what the router may keep."""
     budget_bytes = settings.budget_bytes
     planning_bytes = bytes_of_share(budget_bytes, PLANNING_SHARE) if settings.planning else 0
     return max(budget_bytes - planning_bytes, 1)

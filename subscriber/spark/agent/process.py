@@ -1,10 +1,10 @@
-"""The agent of a driver: attaches it from a process of its own, through Py4J.
+"""The agent: a process beside a driver's JVM, which attaches the driver through Py4J.
 
-    TopicastBootstrap (JVM) ──port and token on stdin──▶ this process ──gateway──▶ its driver
-    TopicastBoard ──what its Python asks──▶                   └── subscriber ──▶ statestored
+    TopicastBootstrap (JVM) ──port and token on stdin──▶ agent ──gateway──▶ the driver's JVM
+    TopicastBoard ──questions of the driver's Python──▶    └─── subscriber ──▶ statestored
 
-It ends when the driver does, when the driver's context was stopped, and when its Python detaches
-it. Whatever fails here leaves the driver plain Spark.
+The agent ends when the driver ends, when the driver's SparkContext was stopped, and when the
+driver's Python detaches it. Any failure of the agent leaves the driver plain Spark.
 """
 
 import gc
@@ -26,20 +26,20 @@ from ..jar.spark_home import add_py4j
 from ..java import keep_in
 from .driver import Driver
 
-END_S: Final = 0.8  # for leaving once the driver has ended; then the process ends as it is
-BEGIN_S: Final = 5.0  # that an attach which is under way may take to end, before it is undone
-SWITCH_WAIT_S: Final = 1.0  # that such an attach may take to end, before the driver is switched
-COLLECT_S: Final = 5.0  # Py4J's objects are cycles: until then they keep sessions alive in the JVM
-SESSION_S: Final = 0.02  # between two looks for the first session, which is made now
-LAST_S: Final = 0.2  # until a driver that has ended has closed all of its ends
+END_S: Final = 0.8  # for detaching once the driver has ended; then the process exits at once
+BEGIN_S: Final = 5.0  # that ``_detach`` waits for an attach which is under way
+SWITCH_WAIT_S: Final = 1.0  # that a change of ``control`` waits for such an attach
+COLLECT_S: Final = 5.0  # between collections: Py4J's cycles keep sessions alive in the JVM
+SESSION_S: Final = 0.02  # between two looks for the first session, which the driver creates now
+LAST_S: Final = 0.2  # until a driver that has ended has closed its end of standard input
 STDIN: Final = 0
 LINE_BYTES_MAX: Final = 1 << 20  # of the first line, which has the driver's settings
-SWITCH_S: Final = 0.001  # at most, until a reader's request interrupts another thread
+SWITCH_S: Final = 0.001  # that a running thread delays one that answers a read of Spark
 LOG_FORMAT: Final = (
-    "topicast agent: %(levelname)s %(message)s"  # a driver's log has others' lines, too
+    "topicast agent: %(levelname)s %(message)s"  # the driver's log has lines of others, too
 )
-DONE: Final = 0  # and no other agent is to be started
-FAILED: Final = 1
+DONE: Final = 0  # the JVM starts no other agent
+FAILED: Final = 1  # the JVM starts another agent
 NOT_A_DRIVER: Final = (
     "topicast agent: error: a driver starts it, with its port and token as input\n"
 )
@@ -51,9 +51,9 @@ log = logging.getLogger(__name__)
 def main(driver: int | None = None) -> int:
     """Run the agent whose settings are the first line of standard input; return the exit code.
 
-    They are an object of JSON with the port of the driver's ``gateway``, a ``token``, and what the
-    driver's Python has given to ``attach``.
-    ``driver``: its process, if another process has started this process.
+    The line is an object of JSON: the port of the driver's ``gateway``, its ``token``, and in
+    ``attach`` what the driver's Python passes on. ``driver``: the process id of the driver, if
+    another process than the driver has started this one; None: the parent is the driver.
     """
     line = _first_line()
     if not line:
@@ -86,22 +86,22 @@ def main(driver: int | None = None) -> int:
 
 
 def prepare() -> None:
-    """Load what ``main`` needs, as far as it is there: a SPARK_HOME may have the rest."""
+    """Import what ``main`` needs; without Py4J here, ``main`` takes it from SPARK_HOME."""
     with suppress(ImportError):
         import py4j.java_gateway  # noqa: F401
 
 
 class _Context(SimpleNamespace):
-    """What an attach uses of a context of PySpark's; unlike its base it can be held weakly."""
+    """What an attach uses of PySpark's SparkContext; unlike its base it can be held weakly."""
 
 
 class _JvmSession:
-    """What an attach uses of a session of PySpark's, for the JVM's session ``java``."""
+    """What an attach uses of PySpark's SparkSession, for the JVM's session ``java``."""
 
     def __init__(self, java: Any, context: Any, gateway: Any) -> None:
         self._jsparkSession = java
         self._jvm = gateway.jvm
-        self._sc = _Context(  # its _jsc is None once it was stopped
+        self._sc = _Context(  # its _jsc is None once the context was stopped
             _jsc=SimpleNamespace(sc=lambda: context),
             _gateway=gateway,
             _conf=context.getConf(),
@@ -127,12 +127,12 @@ class _Agent:
         self._given = settings.get("attach", {})
         self._driver = Driver(self._bootstrap, pid=self._given.get("pid") or driver)
         self._session: _JvmSession | None = None
-        self._is_begun = threading.Event()  # the driver is attached, or could not be
+        self._is_begun = threading.Event()  # set once the driver is attached, or could not be
         self._is_detached = threading.Event()
-        self._lock = threading.Lock()  # of the end
+        self._lock = threading.Lock()  # one thread detaches
 
     def run(self) -> int:
-        """Serve the driver until it ends, its context was stopped, or it is detached."""
+        """Answer questions until the driver ends, its context is stopped, or it is detached."""
         threading.Thread(target=self._attach, name="topicast-attach", daemon=True).start()
         collect_at = time.monotonic() + COLLECT_S
         try:
@@ -152,20 +152,20 @@ class _Agent:
         return DONE
 
     def _attach(self) -> None:
-        """Attach the first session of the driver."""
+        """Attach the driver by its first session."""
         try:
             keep_in(self._jvm, self._bootstrap.kept())
             os.environ.update(self._given.get("environment", {}))
             folder = self._given.get("folder") or self._jvm.java.lang.System.getProperty("user.dir")
             with suppress(OSError):
-                os.chdir(str(folder))  # of paths in its settings
+                os.chdir(str(folder))  # to which paths in the driver's settings are relative
             context = self._bootstrap.context()
             java = self._first_session(context)
             if java is None:
                 return
             self._session = _JvmSession(java, context, self._gateway)
             given = self._given.get("arguments", {})
-            # The handle has asked before this agent was up, and was not answered within 1 s.
+            # The application may have called ``control`` before this agent could answer.
             control = str(self._bootstrap.control())
             if control:
                 given = {**given, "control": control}
@@ -175,21 +175,22 @@ class _Agent:
                 log.error("the driver is not attached: %s", first_line(error))
         finally:
             gc.collect()
-            gc.freeze()  # what was loaded stays: to collect costs a millisecond from now on
+            gc.freeze()  # a collection costs a millisecond from now on: it skips what exists
             self._is_begun.set()
 
     def _answer(self, number: int, question: dict[str, Any]) -> None:
-        """Do what is asked, and say what came of it."""
+        """Do what ``question`` demands, and put the answer on the board, or the error."""
         try:
             answer = self._done(question)
         except (NotReady, SourceError, UsageError) as error:
             answer = {"error": type(error).__name__, "text": str(error)}
         except Exception as error:  # noqa: BLE001 - the handle waits for an answer
             answer = {"error": NotReady.__name__, "text": first_line(error)}
-        with suppress(Exception):  # the driver has ended
+        with suppress(Exception):  # the driver may have ended
             self._board.answer(number, json.dumps(answer))
 
     def _done(self, question: dict[str, Any]) -> Any:
+        """Do what ``question`` demands; return the status, {}, or None: it is not known yet."""
         what = question["do"]
         if what == "detach":
             self._detach()
@@ -207,7 +208,7 @@ class _Agent:
         return asdict(self._driver.status())
 
     def _detach(self) -> None:
-        """Leave plain Spark, once; what was written last is reported."""
+        """Report the last writes, and make the driver plain Spark; a second call does nothing."""
         with self._lock:
             if self._is_detached.is_set():
                 return
@@ -218,7 +219,7 @@ class _Agent:
             self._is_detached.set()
 
     def _first_session(self, context: Any) -> Any:
-        """Return a session of ``context`` once it has a session; None: it has ended."""
+        """Wait for a session of ``context``, and return it; None: the driver has ended."""
         while not _has_ended(SESSION_S) and not self._bootstrap.isStopped():
             for java in self._bootstrap.sessions():
                 return java
@@ -229,7 +230,7 @@ class _Agent:
 
 
 def _log_until_the_end() -> None:
-    """Write warnings to standard error while there is a driver: then calls of it fail."""
+    """Log warnings to standard error until the driver ends, after which all calls fail."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=LOG_FORMAT)
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda _: not _has_ended(LAST_S))
@@ -237,7 +238,7 @@ def _log_until_the_end() -> None:
 
 
 def _first_line() -> bytes:
-    """Return the first line of standard input, behind which nothing comes; empty: it has ended."""
+    """Return the first line of standard input, its only line; empty: the driver has ended."""
     line = b""
     while not line.endswith(b"\n") and len(line) < LINE_BYTES_MAX:
         part = os.read(STDIN, LINE_BYTES_MAX)
@@ -248,7 +249,7 @@ def _first_line() -> bytes:
 
 
 def _has_ended(within_s: float = 0.0) -> bool:
-    """Return whether standard input has ended, at the latest after ``within_s``."""
+    """Return whether the driver has ended, which ends standard input; wait at most ``within_s``."""
     ready, _, _ = select.select([STDIN], [], [], within_s)
     return bool(ready) and not os.read(STDIN, 1)
 

@@ -1,9 +1,9 @@
-"""Attaches this process's driver: its agent does the work, and this handle asks it.
+"""Handle: attaches this process's driver, by an agent that does the work; the handle asks it.
 
     attach ──▶ settings, checked ──▶ TopicastBootstrap in the JVM ──starts──▶ the agent
     status, control, sync, detach ──▶ TopicastBoard ◀──takes, answers── the agent
 
-There is one handle for a process. What can be said without the agent, it says itself.
+A process has one handle. Without an answer of the agent, the handle itself says what it knows.
 """
 
 import json
@@ -29,12 +29,12 @@ from ..status import AttachStatus
 from ..writes.wrappers import install
 from .hook import on_construction, once, release
 
-SYNC_S: Final = 10.0
-STATUS_S: Final = 1.0  # for the agent to answer; then it is what it was
+SYNC_S: Final = 10.0  # for a sync whose caller names no time
+STATUS_S: Final = 1.0  # for the agent to answer; then ``status`` returns its last answer
 CONTROL_S: Final = 1.0  # for the agent to answer; an agent that is late takes the order later
-DETACH_S: Final = 10.0  # for the agent to let go: it reports what was written last
-LATE_S: Final = 0.5  # that the agent may take longer than it was given
-REPORTED_MS: Final = 3  # that a write waits until it is reported; of 5 ms that it may cost
+DETACH_S: Final = 10.0  # for the agent to detach: it first reports the last writes
+LATE_S: Final = 0.5  # for the agent's answer to arrive, beyond the time that the agent was given
+REPORTED_MS: Final = 3  # that a write waits until it is reported; a write may cost 5 ms in all
 STARTING: Final = "its agent is starting"
 STOPPED: Final = "its SparkContext was stopped"
 SILENT: Final = "its agent does not answer"
@@ -43,13 +43,13 @@ _ERRORS: Final = {one.__name__: one for one in (NotReady, SourceError, UsageErro
 
 @dataclass(slots=True)
 class _Attached:
-    """A driver that could be attached; ``bootstrap``: what serves the context of now."""
+    """A driver that could be attached."""
 
     settings: SparkSettings
-    given: Mapping[str, object]  # the arguments of attach
-    command: str | None
-    bootstrap: Any
-    unhook: Callable[[], None]  # nothing of PySpark is wrapped any more
+    given: Mapping[str, object]  # the arguments of ``attach``, and what ``control`` has set since
+    command: str | None  # that starts an agent; None: this Python does
+    bootstrap: Any  # the TopicastBootstrap that serves the present SparkContext
+    unhook: Callable[[], None]  # unwraps the methods of PySpark
 
 
 class Handle:
@@ -59,11 +59,11 @@ class Handle:
         """Begin as plain Spark."""
         self._pid = os.getpid()
         self._guard = Guard()
-        self._attached: _Attached | None = None  # None: it could not be attached
+        self._attached: _Attached | None = None  # None: the driver could not be attached
         self._is_detached = False
-        self._lock = threading.Lock()  # of what serves the context
-        self._last: AttachStatus | None = None  # as the agent has said it
-        self._reason = ""  # why it could not be attached
+        self._lock = threading.Lock()  # held while another context gets its bootstrap
+        self._last: AttachStatus | None = None  # the agent's last answer
+        self._reason = ""  # why the driver could not be attached
 
     def __enter__(self) -> Self:
         return self
@@ -79,13 +79,14 @@ class Handle:
     def status(self) -> AttachStatus:
         """Return the state and the counters, as the agent has them; in a notebook a table.
 
-        Without an answer within a second they are what they were, and the reason says so.
+        If the agent does not answer within a second, the counters are those of its last answer,
+        and the reason says so.
         """
-        attached = self._attached
-        if attached is None or self._is_detached or self._pid != os.getpid():
+        attached = self._in_use()
+        if attached is None:
             return self._status(*self._condition())
         with self._guard("ask the agent", unless=self._has_ended):
-            is_read = attached.bootstrap.board().isRead()  # else it is starting
+            is_read = attached.bootstrap.board().isRead()  # false: the agent is starting
             answer = self._ask(attached.bootstrap, {"do": "status"}, STATUS_S) if is_read else None
             if answer is not None:
                 self._last = AttachStatus(**answer)
@@ -93,14 +94,14 @@ class Handle:
         return self._status(*self._condition())
 
     def control(self, control: str) -> None:
-        """Turn it ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
+        """Turn the driver ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
 
         Raises:
-            ConfigError: it is not among them.
+            ConfigError: ``control`` is none of these.
         """
         control = read_control(control, "control")
-        attached = self._attached
-        if attached is None or self._is_detached or self._pid != os.getpid():
+        attached = self._in_use()
+        if attached is None:
             return
         with self._guard("switch the driver"):
             attached.settings = replace(attached.settings, control=control)
@@ -111,20 +112,20 @@ class Handle:
     def sync(self, timeout_s: float = SYNC_S, *, scope: str = "") -> None:
         """Return once all that the metastore had committed before the call is refreshed here.
 
-        ``scope``: only what it had committed of this table (``db.table``), or of this database and
-        its tables (``db``). A driver that is still connecting waits for everything even so: it goes
-        live for all tables at once, as Spark may have cached any of them before.
+        ``scope``: a table (``db.table``), or a database with its tables (``db``), of which alone
+        changes are waited for. A driver that is still connecting waits for all changes even so: it
+        goes live for all tables at once, because Spark may have cached any of them before.
 
         Raises:
             UsageError: ``timeout_s`` is not a number of seconds, or more than a day; or ``scope``
                 is neither a database nor a table.
-            NotReady: not within ``timeout_s``, or the driver is not attached; says who lags.
+            NotReady: it took longer, or the driver is not attached; says who lags.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         timeout_s = checked_timeout_s(timeout_s)
         wanted = str(checked_scope(scope))
-        attached = self._attached
-        if attached is None or self._is_detached or self._pid != os.getpid():
+        attached = self._in_use()
+        if attached is None:
             state, reason = self._condition()
             raise NotReady(f"the driver is {state}: {reason}")
         until = time.monotonic() + timeout_s
@@ -156,7 +157,10 @@ class Handle:
             attached.bootstrap.stop()
 
     def begin(self, session: Any, given: Mapping[str, object]) -> None:
-        """Have the agent started, or note why that is not possible."""
+        """Have the JVM start the agent, or note why that is not possible.
+
+        Caller: ``attach``. ``given``: its arguments.
+        """
         with self._guard("attach"):
             try:
                 self._start(session, given)
@@ -165,29 +169,38 @@ class Handle:
                 raise
 
     def add(self, session: Any) -> None:
-        """Refresh ``session``, too, and keep this driver's key from its Python workers."""
+        """Refresh ``session``, too, and keep this driver's key from its Python workers.
+
+        Caller: ``attach``, and the hook for each new session of PySpark's.
+        """
         with self._guard("hide the key"):
             _hide_key(session)
         with self._guard("track a session"):
-            attached = self._attached
-            if self._pid != os.getpid() or attached is None or self._is_detached:
+            attached = self._in_use()
+            if attached is None:
                 return
             with self._lock:
-                if attached.bootstrap.isStopped():  # it is of another context
+                if attached.bootstrap.isStopped():  # ``session`` is of another context
                     attached.bootstrap = bootstrap_of(session, attached.given, attached.command)
             attached.bootstrap.add(session._jsparkSession)
 
     def settle(self) -> None:
-        """Wait a moment until what was executed is reported; nothing is raised."""
-        attached = self._attached
-        if attached is not None and self._pid == os.getpid():
+        """Wait, REPORTED_MS at most, until the agent has reported what Spark has executed.
+
+        Caller: the wrapped methods of PySpark that write.
+        """
+        attached = self._in_use()
+        if attached is not None:
             with self._guard("wait for a report", unless=self._has_ended):
                 attached.bootstrap.settle(REPORTED_MS)
 
     def refreshed(self, session: Any, name: str, *, is_path: bool) -> None:
-        """Report that a table, or a path, was refreshed; wait a moment for that."""
-        attached = self._attached
-        if attached is not None and self._pid == os.getpid():
+        """Report that the application has refreshed a table, or a path; then as ``settle``.
+
+        Caller: the wrapped methods of PySpark that refresh.
+        """
+        attached = self._in_use()
+        if attached is not None:
             with self._guard("report a refresh", unless=self._has_ended):
                 what = "path refreshed" if is_path else "table refreshed"
                 attached.bootstrap.report(what, session._jsparkSession, name)
@@ -210,8 +223,12 @@ class Handle:
         for found in (session, *existing(kind)):
             self.add(found)
 
+    def _in_use(self) -> _Attached | None:
+        """Return the attached driver; None: there is none, or not in this process."""
+        return None if self._is_detached or self._pid != os.getpid() else self._attached
+
     def _hook(self, kind: type) -> Callable[[], None]:
-        """Be told of new sessions, and of what is written; return what ends that."""
+        """Have new sessions of ``kind`` call ``add``, writes ``settle``; return what undoes it."""
         undo_sessions, undo_writes = on_construction(kind, self.add), install(self, kind)
 
         def undo() -> None:
@@ -222,19 +239,19 @@ class Handle:
 
     @staticmethod
     def _ask(bootstrap: Any, question: dict[str, Any], timeout_s: float) -> Any:
-        """Return the agent's answer; None: none within ``timeout_s``."""
+        """Return the agent's answer; None: it has given none within ``timeout_s``."""
         answer = bootstrap.board().ask(json.dumps(question), int(timeout_s * 1000))
         return None if answer is None else json.loads(answer)
 
     def _has_ended(self) -> bool:
-        """Whether calls into the JVM may fail: Spark was stopped, or ends."""
+        """Return whether calls into the JVM may fail: Spark was stopped, or the JVM has ended."""
         try:
             return self._attached is None or bool(self._attached.bootstrap.isStopped())
-        except Exception:  # noqa: BLE001 - Py4J's, of a JVM that has ended
+        except Exception:  # noqa: BLE001 - Py4J's errors, as of a JVM that has ended
             return True
 
     def _condition(self) -> tuple[str, str]:
-        """Return the state of the driver, and the reason for it, as far as it is known here."""
+        """Return the state of the driver, and the reason, as far as the handle itself knows."""
         if self._pid != os.getpid():
             return DETACHED, "this process was forked: attach in its parent"
         attached = self._attached
@@ -253,7 +270,7 @@ class Handle:
         return (CONNECTING if self._last is None else self._last.state), SILENT
 
     def _status(self, state: str, reason: str) -> AttachStatus:
-        """Return what is known without the agent."""
+        """Return the status with the counters of the agent's last answer."""
         settings = self._attached.settings if self._attached is not None else None
         last = self._last or AttachStatus.unknown(
             control=settings.control if settings is not None else ON,
@@ -285,29 +302,30 @@ def attach(
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
-    It returns at once: an agent, a process beside the JVM, does the work, and the state is
-    connecting until it is live. It never raises and needs no metastore: where it cannot work the
-    driver is plain Spark, and ``status()`` says why. An argument that is not given is taken from
-    Spark's configuration (``spark.topicast.*``), else from the environment: `config`. A second call
-    changes nothing.
+    The call returns at once: an agent, a process beside the JVM, does the work, and the driver's
+    state is connecting until the agent has it live. The call never raises, and needs no metastore:
+    where Topicast cannot work, the driver is plain Spark, and ``status()`` says why. An argument
+    that is not given is taken from Spark's configuration (``spark.topicast.*``), else from the
+    environment (``TOPICAST_*``). Until the driver is detached, a second call changes no setting.
 
     Args:
-        spark: A classic session; others of the process are found.
+        spark: A classic session. The other sessions of the process are found.
         statestores: Addresses, separated by commas.
-        budget: Bytes that may be held, as 1000, "64MB" or "5%" of the container's memory.
+        budget: Bytes that the driver may hold, as 1000, "64MB" or "5%" of the container's memory.
         control: on, off, or dry-run.
         refresh_existing: Let DataFrames that exist see what others append, too.
-        refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
-        metastore: What this driver writes to, as catalogd names it; else hive.metastore.uris.
-        key_file: What this driver joins with; else TOPICAST_KEY, the content of a key file, else
-            TOPICAST_KEY_FILE, else driver.key of this user's keys.
-        planning: on: plans are made from memory as far as it is current; off: by the metastore.
-        max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
-            is asked again.
-        validate: hms: each table of a plan is compared with the metastore's; catalogd: each read
-            of a table is confirmed by catalogd, which costs a round trip; else none.
-        endpoint: on: what is read for the first time comes from the subscriber if it can; off: from
-            the metastore.
+        refresh_cached: Compute cached data (CACHE TABLE, ``df.cache()``) of a changed table again.
+        metastore: The name that catalogd has for the metastore to which this driver writes; else
+            the value of hive.metastore.uris.
+        key_file: The file with this driver's key; else TOPICAST_KEY, the content of such a file,
+            else TOPICAST_KEY_FILE, else driver.key of this user's keys.
+        planning: on: Spark plans from memory as long as it is current; off: by the metastore.
+        max_staleness: How long the hub or catalogd may be silent, as "10s", until Spark asks the
+            metastore again.
+        validate: hms: the driver compares each table of a plan with the metastore's; catalogd:
+            catalogd confirms each read of a table, which costs a round trip; none: neither.
+        endpoint: on: the subscriber answers, if it can, what Spark reads for the first time; off:
+            the metastore does.
 
     Cost: 0.1 s, and seconds of a processor in the first driver of a user, which compiles our Java.
     """
@@ -336,10 +354,10 @@ def attach(
 
 
 def _hide_key(session: Any) -> None:
-    """Let Python functions that are made from now on run where TOPICAST_KEY is empty.
+    """Have Python workers of functions that are created from now on see an empty TOPICAST_KEY.
 
-    Where the driver runs its own tasks, their Python workers inherit the JVM's environment, and so
-    the content of a key.
+    Where the driver runs tasks itself, its Python workers inherit the environment of the JVM, and
+    with it the content of the key.
     """
     if os.environ.get(KEY) and session._sc is not None:
         session._sc.environment[KEY] = ""

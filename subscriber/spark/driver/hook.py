@@ -1,6 +1,7 @@
-"""The singletons of a process: its handle, and the hook that finds new sessions.
+"""What a process has once: its handle, and the hook that finds new sessions.
 
-The only module of ours that keeps state of its own: classes of Spark are of the process, too.
+The handle is the only mutable state of a module in Topicast. It is of the process, as the classes
+of PySpark are that the hook changes.
 """
 
 import os
@@ -12,7 +13,7 @@ from ..writes.wrappers import Call, wrap
 
 
 class Attached(Protocol):
-    """A handle."""
+    """A handle, as this module uses it."""
 
     def detach(self) -> None:
         """Make the driver plain Spark again."""
@@ -27,7 +28,7 @@ _current: Final[list[tuple[int, Any]]] = []  # at most one: pid, handle
 def once(make: Callable[[], A]) -> A:
     """Return this process's handle; ``make`` it if there is none.
 
-    At the end of the process the JVM ends, which waits a moment for what was written last.
+    Nothing has to end the handle: the JVM ends with the process, and waits for the last reports.
     """
     with _lock:
         if _current and _current[0][0] == os.getpid():
@@ -39,7 +40,7 @@ def once(make: Callable[[], A]) -> A:
 
 
 def release(handle: Attached) -> None:
-    """Let another handle be made."""
+    """Have ``once`` make another handle, if ``handle`` is this process's."""
     with _lock:
         _current[:] = [one for one in _current if one[1] is not handle]
 

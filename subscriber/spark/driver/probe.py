@@ -1,6 +1,6 @@
 """Probe: starts a session with an application's settings, attaches it, and returns its status.
 
-``topicast doctor`` has the application's command run this in the application's place.
+``topicast doctor`` runs it by the application's command, instead of the application.
 """
 
 import time
@@ -14,16 +14,14 @@ from ..writes.metastores import CATALOG, CATALOGS, IMPLEMENTATION
 from ..writes.reporter import NO_CONTACT
 from .handle import attach
 
-ATTACHED_S_MAX: Final = 15.0  # for the first contact, and for catalogd to take reports
-LOOK_S: Final = 0.1
+ATTACHED_S_MAX: Final = 15.0  # until the driver is live, and catalogd has answered a report
+LOOK_S: Final = 0.1  # between two looks at the status
 CACHE: Final = "spark.sql.filesourceTableRelationCacheSize"
 LOOKED_AT: Final = (IMPLEMENTATION, CATALOGS + CATALOG, CACHE)
 
 
 def look() -> dict[str, Any]:
-    """Return the status of an attached driver, the settings that matter to it, and whether it
-    has the jar.
-    """
+    """Return ``status`` (an AttachStatus), ``conf`` (settings by key), ``jar`` (is it there)."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -47,7 +45,7 @@ def look() -> dict[str, Any]:
 
 
 def _is_answered(status: AttachStatus) -> bool:
-    """Whether more waiting changes nothing: plain Spark, or catalogd has answered."""
+    """Return whether ``status`` is final: the driver is plain Spark, or catalogd has answered."""
     if status.state == LIVE:
         return status.writes != NO_CONTACT
     return status.state != CONNECTING

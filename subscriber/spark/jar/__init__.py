@@ -1,1 +1,1 @@
-"""What a driver's JVM has before its agent: a jar, or the same classes compiled there."""
+"""The classes that a driver's JVM has before its agent: from a jar, or compiled there."""

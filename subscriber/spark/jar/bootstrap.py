@@ -1,10 +1,10 @@
-"""Finds what serves a driver in its JVM, or makes it, from the jar or by Spark's compiler.
+"""Bootstrap: finds or creates the TopicastBootstrap that serves a driver's context in its JVM.
 
     the jar is on the class path ──▶ its class ──┐
-    else compiled, once for a JVM ─▶ its class ──┴▶ attach ──▶ what serves this context
+    else compiled, once for a JVM ─▶ its class ──┴▶ attach ──▶ the TopicastBootstrap of the context
 
-An adapter: everything in it is a call through Py4J. The settings reach the agent by its standard
-input alone, so that a key is in no argument and no environment of a process.
+An adapter: it calls the JVM through Py4J. The JVM passes the settings to the agent by standard
+input alone, so that no argument and no environment of a process contains a key.
 """
 
 import json
@@ -22,16 +22,16 @@ from ..sessions import Unsupported
 NAME: Final = "TopicastBootstrap"
 AGENT_SETTING: Final = "spark.topicast.agent"
 AGENT: Final = "TOPICAST_AGENT"
-OURS: Final = "TOPICAST_"  # how variables of settings begin
-OWN: Final = (sys.executable, "-m", "topicast.cli.start", "agent")
+OURS: Final = "TOPICAST_"  # how the names of our variables begin
+OWN: Final = (sys.executable, "-m", "topicast.cli.start", "agent")  # starts an agent by this Python
 _LISTENER: Final = "TopicastListener"
 _OTHERS: Final = ("TopicastBoard", "TopicastErrors")
-_RELEASE: Final = "@RELEASE@"  # in the source
+_RELEASE: Final = "@RELEASE@"  # stands for the version in the source
 _WRITES: Final = f"{__package__.rpartition('.')[0]}.writes"
 
 
 def bootstrap_source() -> str:
-    """Return the source of all classes that a driver has before it has an agent."""
+    """Return the source of all classes that a driver's JVM has before it has an agent."""
     return java_unit(
         java_source(__package__, NAME).replace(_RELEASE, __version__),
         *(java_source(__package__, other) for other in _OTHERS),
@@ -40,15 +40,15 @@ def bootstrap_source() -> str:
 
 
 def bootstrap_of(session: Any, given: Mapping[str, object], command: str | None) -> Any:
-    """Return what serves the context of ``session`` from now on, or has served it before.
+    """Return the TopicastBootstrap of the context of ``session``, which starts its agent.
 
     Args:
-        session: Of PySpark.
-        given: Arguments of attach; they count if it is not served yet.
-        command: What starts an agent; None: this Python.
+        session: A session of PySpark.
+        given: The arguments of ``attach``; without effect if the context is served already.
+        command: The command that starts an agent; None: this Python does.
 
     Raises:
-        Py4JError, TypeError: it cannot be made in this Spark.
+        Py4JError, TypeError: this Spark cannot have it.
         Unsupported: the JVM has the jar of another release.
     """
     jvm, words = session._jvm, session._jvm.java.util.ArrayList()
@@ -56,20 +56,20 @@ def bootstrap_of(session: Any, given: Mapping[str, object], command: str | None)
         words.add(word)
     path = "" if command else os.environ.get("PYTHONPATH", "")
     settings = _settings_text(given, os.environ)
-    any_ = _any(session)
-    check_release(any_)
-    found = any_.attach(session._sc._jsc.sc(), words, path, settings)
+    bootstrap = _any_bootstrap(session)
+    check_release(bootstrap)
+    found = bootstrap.attach(session._sc._jsc.sc(), words, path, settings)
     keep_in(jvm, found.kept())
     return found
 
 
 def check_release(bootstrap: Any) -> None:
-    """Raise Unsupported if what serves a driver in its JVM is of another release than we are."""
+    """Raise Unsupported if ``bootstrap``, an object of the JVM, is of another release than we."""
     from py4j.protocol import Py4JError
 
     try:
         its = str(bootstrap.release())
-    except Py4JError:
+    except Py4JError:  # a release whose class has no such method
         its = "another release"
     if its != __version__:
         raise Unsupported(
@@ -79,13 +79,13 @@ def check_release(bootstrap: Any) -> None:
 
 
 def has_jar(jvm: Any) -> bool:
-    """Whether the jar is on the class path of ``jvm``."""
+    """Return whether the jar is on the class path of ``jvm``."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return loader.getResource(f"{NAME}.class") is not None
 
 
 def _settings_text(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
-    """Return what an agent gets of this Python, as JSON."""
+    """Return as JSON what the agent has to know of this Python."""
     settings = {
         "arguments": {key: value for key, value in given.items() if value is not None},
         "environment": {key: environ[key] for key in environ if key.startswith(OURS)},
@@ -95,13 +95,14 @@ def _settings_text(given: Mapping[str, object], environ: Mapping[str, str]) -> s
     return json.dumps(settings)
 
 
-def _any(session: Any) -> Any:
-    """Return an object of the TopicastBootstrap of a JVM; all of them share the state that it has.
+def _any_bootstrap(session: Any) -> Any:
+    """Return an object of the JVM's class TopicastBootstrap, whose static state has all contexts.
 
-    It may have been made by another Python of this JVM.
+    Another Python of this JVM, such as that before a restart of a notebook's, may have defined the
+    class: the listener on the context's bus is then of the same class loader.
     """
     jvm, context = session._jvm, session._sc._jsc.sc()
-    kinds = [one.getClass() for one in context.listenerBus().listeners()]
+    kinds = [listener.getClass() for listener in context.listenerBus().listeners()]
     own = next((kind for kind in kinds if kind.getName() == _LISTENER), None)
     if own is None and not has_jar(jvm):
         return java_singleton(jvm, NAME, bootstrap_source())

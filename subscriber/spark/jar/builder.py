@@ -1,7 +1,7 @@
-"""Builds the jar that drivers of the JVM have on their class path, by Spark's own compiler.
+"""Builds the jar that drivers in Scala, Java or SQL have on their class path, by Spark's compiler.
 
-It needs a Java runtime and the jars of any Spark from 3.5 on, and fits all of these. It is built
-once for a user, and kept beside the classes that drivers compile.
+The build needs a Java runtime and the jars of any Spark from 3.5 on; the jar fits all of these. It
+is built once for a user, and kept beside the classes that drivers compile.
 """
 
 import os
@@ -17,16 +17,16 @@ from .bootstrap import NAME, OWN, bootstrap_source
 from .spark_home import HOME, add_py4j, spark_home
 
 SERVICE: Final = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
-COMMAND: Final = "topicast-agent"  # what starts an agent where no setting says it
+COMMAND: Final = "topicast-agent"  # the jar's file with the command for an agent, by default
 _FILES: Final = {SERVICE: f"{NAME}\n".encode()}
 
 
 def build_jar(environ: Mapping[str, str]) -> bytes:
-    """Return the content of the jar. It starts agents by this Python if no setting names another.
+    """Return the content of a jar, which starts agents by this Python if no setting says how.
 
     Raises:
         ConfigError: there is no Spark, or no Java.
-        SourceError: the compiler refuses it; says why.
+        SourceError: the compiler refuses the source; says why.
     """
     files = {**_FILES, COMMAND: f"{shlex.join(OWN)}\n".encode()}
     return jar_of(_compiled(spark_home(environ), environ), files)
@@ -35,11 +35,11 @@ def build_jar(environ: Mapping[str, str]) -> bytes:
 def kept_jar(environ: Mapping[str, str], command: str) -> Path:
     """Return the path of this user's jar, which is built if there is none yet.
 
-    ``command``: of a Spark, perhaps: its compiler is used.
+    ``command``: a command such as spark-submit; if it is of a Spark, that Spark compiles the jar.
 
     Raises:
-        ConfigError: there is no Spark, no Java, or no folder in which it can be kept.
-        SourceError: the compiler refuses it; says why.
+        ConfigError: there is no Spark, no Java, or no folder in which the jar can be kept.
+        SourceError: the compiler refuses the source; says why.
     """
     kept, key = CompiledClasses.of_user(environ), bootstrap_source()
     if kept is None:
@@ -52,7 +52,7 @@ def kept_jar(environ: Mapping[str, str], command: str) -> Path:
 
 
 def _compiled(home: Path, environ: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the compiled classes by name. Cost: a JVM, 2 s."""
+    """Return the compiled classes by name; ``home``: the folder of Spark. Cost: a JVM, 2 s."""
     add_py4j({**environ, HOME: str(home)})
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
     from py4j.protocol import Py4JError
@@ -72,7 +72,7 @@ def _compiled(home: Path, environ: Mapping[str, str]) -> dict[str, bytes]:
                 return_proc=True,
                 redirect_stderr=nowhere,
             )
-        except (OSError, ValueError) as exc:  # ValueError: it has printed no port
+        except (OSError, ValueError) as exc:  # ValueError: the process has printed no port
             raise ConfigError("JAVA_HOME", environ.get("JAVA_HOME", ""), "a Java runtime") from exc
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     try:
@@ -80,7 +80,7 @@ def _compiled(home: Path, environ: Mapping[str, str]) -> dict[str, bytes]:
         compiler.cook(bootstrap_source())
         classes = compiler.getBytecodes()
         return {str(one): classes[one] for one in classes}
-    except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
+    except (Py4JError, TypeError) as exc:  # TypeError: there is no such class, so Py4J has no call
         raise SourceError(f"{home}: its compiler refuses {NAME}: {first_line(exc)}") from exc
     finally:
         gateway.shutdown()

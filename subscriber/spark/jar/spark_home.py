@@ -1,4 +1,4 @@
-"""Finds a Spark distribution, and the Py4J in it: for a Python that has neither by itself."""
+"""Finds a Spark distribution, and the Py4J in it, for a Python that may have neither installed."""
 
 import shutil
 import sys
@@ -13,10 +13,10 @@ HOME: Final = "SPARK_HOME"
 
 
 def spark_home(environ: Mapping[str, str], command: str = "spark-submit") -> Path:
-    """Return the folder of a Spark: SPARK_HOME, that of ``command``, or that of PySpark.
+    """Return the folder of a Spark: SPARK_HOME, else that of ``command``, else that of PySpark.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: none of these is the folder of a Spark.
     """
     found = [Path(environ[HOME])] if environ.get(HOME) else []
     file = shutil.which(command, path=environ.get("PATH"))
@@ -32,6 +32,6 @@ def spark_home(environ: Mapping[str, str], command: str = "spark-submit") -> Pat
 
 
 def add_py4j(environ: Mapping[str, str]) -> None:
-    """Let Py4J be imported: Spark brings a copy, if this Python has none."""
+    """Have imports find the Py4J of SPARK_HOME, if this Python has none."""
     if find_spec("py4j") is None and environ.get(HOME):
         sys.path += map(str, Path(environ[HOME]).glob("python/lib/py4j-*.zip"))

@@ -1,24 +1,31 @@
-"""Keeps the router true: pushes and syncs in, leases and own writes out, of a subscriber at a time.
+"""Planning: keeps the router in the JVM current by what this driver's subscriber receives.
 
-    follow ──▶ sync, everything dropped ──▶ LIVE ──a topic is older than maxStaleness──▶ original
-                     ▲                        │
-                     └── changes were lost ───┘      each change drops what is kept of its object
+    follow ──▶ sync, the router drops all ──▶ LIVE ──a topic is older than maxStaleness──▶ NOT LIVE
+                     ▲                         │   each change drops what the router keeps of it
+                     └─── changes were lost ───┘
 
-Four threads, none of the application's, and a fifth thread with ``validate=catalogd``. One takes
-changes and renews the lease, after it has looked whether every topic is current and then taken the
-changes up to that look; without it the lease ends, and the originals answer. Another waits in the
-JVM for writes of this driver, and syncs after them. A third waits there for tables that are read,
-and finds out whether they are held: catalogd publishes each change of a table only if it holds the
-table. A fourth waits there for statements of this driver that changed a table, and reports them, so
-that other drivers ask the metastore before its event of them is read. The fifth waits there for
-reads of tables, and asks catalogd whether it has a newer version.
+While the router is not live, Spark's own catalogs answer, which call the metastore.
+
+The agent runs four threads for this, and a fifth with ``validate=catalogd``:
+
+- ``topicast-planning`` renews the router's lease. Before each renewal it looks whether every topic
+  is current, and passes the router the changes up to that look. If this thread stops, the lease
+  ends, so that the metastore is asked again.
+- ``topicast-sync`` waits in the JVM for a write of this driver, and syncs after the write.
+- ``topicast-known`` waits in the JVM for a table that is read for the first time, and finds out
+  whether the subscriber receives each change of it: catalogd publishes the changes of those tables
+  only that it holds.
+- ``topicast-altered`` waits in the JVM for a statement of this driver that changes a table, and
+  reports it, so that other drivers ask the metastore until catalogd has read the event of it.
+- ``topicast-confirm`` waits in the JVM for a read of a table, and asks catalogd whether it has a
+  newer version of the table.
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError, UsageError
@@ -29,31 +36,32 @@ from ...protocol.effects import Change
 from ...store.change_feed import CATCH_UP, REPORTED
 from ..guard import Guard
 from .endpoint import Endpoint
-from .router import Router, Use, names_of, router_change
+from .router import Router, Use, came_or_went, router_change
 
-LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
-IDLE_S: Final = 2.5  # between two looks while all is current and nothing is read
-IDLE_SHARE: Final = 4  # of maxStaleness that may pass before an idle look
-REST_S: Final = 0.1  # that changes of tables which were not read lately may gather
-READ_MAX: Final = 10_000  # tables that were read lately: as many as the router counts
-READS_MAX: Final = 16  # of one table, reported at one look: the queue of all has 8192 places
-LATE_S: Final = 2.0  # in which the refresh renews every relation, after changes were lost
-SYNC_S: Final = 10.0
-RETRY_S: Final = 1.0  # after a sync that failed
-WAIT_S: Final = 10.0  # in the JVM, for a write
+LOOK_S: Final = 1.0  # between two looks at whether every topic is current, and at what Spark reads
+IDLE_S: Final = 2.5  # between two looks while every topic is current and Spark reads nothing
+IDLE_SHARE: Final = 4  # looks within maxStaleness, at least, while Spark reads nothing
+REST_S: Final = 0.1  # that changes gather of tables that Spark has not read lately
+READ_MAX: Final = 10_000  # tables that Spark has read lately: as many as the router counts
+READS_MAX: Final = 16  # of one table, counted at one look: the queue for all tables has 8192 places
+LATE_S: Final = 2.0  # until the refresh has renewed every relation, after changes were lost
+SYNC_S: Final = 10.0  # for one sync
+RETRY_S: Final = 1.0  # after a sync that failed, or after catalogd gave no answer
+WAIT_S: Final = 10.0  # of one call that waits in the JVM; then the thread looks if it is to end
 CONFIRM_S: Final = 0.3  # for catalogd's answer; then the metastore is asked
 BY_CATALOGD: Final = "catalogd"  # a value of ``validate``
-ORIGINAL: Final = "original: "  # before the reason, in the router's status
+ORIGINAL: Final = "original: "  # in the router's status, before the reason for reads of an original
 STOP_S: Final = 2.0  # for all threads to end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningSettings:
-    """How plans are made from memory.
+    """How the router answers from memory.
 
-    ``bytes_max``: of objects in the JVM. ``max_staleness_s``: how long the hub or catalogd may be
-    silent. ``validate``: what confirms each table: hms, catalogd, or none. ``endpoint``: ask this
-    driver's subscriber for what is not held, before the metastore.
+    ``bytes_max``: how much the router may keep in the JVM. ``max_staleness_s``: how long the hub or
+    catalogd may be silent until the metastore is asked again. ``validate``: what confirms each
+    table before memory answers: hms, catalogd, or none. ``endpoint``: whether the router asks this
+    driver's subscriber, before the metastore, for what it does not keep.
     """
 
     bytes_max: int
@@ -64,33 +72,35 @@ class PlanningSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningFacts:
-    """What the router has done since the JVM started.
+    """What the router has done since the JVM started; by default, of a driver that has no router.
 
-    ``state``: on, or why plans are plain Spark's; ``endpoint``: likewise, of first reads.
-    ``answered``: reads from memory; ``endpoint_answered``: by the endpoint; ``calls_saved``: of the
-    metastore, by both. ``originals``: other reads, by the reason.
-    ``refused``: writes that would have undone another's. ``held_bytes``: of objects.
+    ``state``: on, or why Spark's own catalogs answer; ``endpoint``: on, or why the endpoint is not
+    asked. ``answered``: reads that memory has answered; ``endpoint_answered``: reads that the
+    endpoint has answered; ``calls_saved``: the calls of the metastore that both have saved.
+    ``originals``: the reads that Spark's own catalogs have answered, by the reason. ``refused``:
+    writes of this driver that would have undone a write of another client. ``held_bytes``: what
+    the router keeps.
     """
 
-    state: str
-    endpoint: str
-    answered: int
-    endpoint_answered: int
-    calls_saved: int
-    originals: Mapping[str, int]
-    refused: int
-    held_bytes: int
+    state: str = ""
+    endpoint: str = ""
+    answered: int = 0
+    endpoint_answered: int = 0
+    calls_saved: int = 0
+    originals: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
+    held_bytes: int = 0
 
 
 class ReportStatement(Protocol):
-    """Tells other drivers of a statement of this driver."""
+    """Reports a statement of this driver to catalogd, which has other drivers learn of it."""
 
     def __call__(self, table: str, *, named: bool) -> None:
-        """Report that ``table`` has changed; ``named``: it came or went."""
+        """Report that ``table`` has changed; ``named``: it was created, dropped or renamed."""
 
 
 class Planning:
-    """Lets Spark plan from memory. For any thread."""
+    """Lets Spark plan from memory, with one subscriber after another. For any thread."""
 
     def __init__(
         self,
@@ -101,28 +111,28 @@ class Planning:
         guard: Guard,
         why_off: str = "",
     ) -> None:
-        """Begin without a thread.
+        """Start no thread; ``switch`` and ``follow`` do.
 
         Args:
-            make: Makes the router, in a thread of this object.
-            settings: Bounds.
-            report: Gets each table that a statement of this driver has changed.
-            guard: Where failures end.
-            why_off: Why it never begins; empty: it does.
+            make: Makes the router; a thread of this object calls it.
+            settings: The bounds of the router.
+            report: Takes each table that a statement of this driver has changed.
+            guard: Logs and counts failures.
+            why_off: Why this driver never plans from memory; empty: it may.
         """
         self._make = make
         self._settings = settings
         self._report = report
         self._guard = guard
         self._why = why_off
-        self._lock = threading.Lock()
-        self._subscriber: Subscriber | None = None  # None: there is none that follows all topics
-        self._wanted = False  # by the application and the operators
+        self._lock = threading.Lock()  # one caller at a time begins or ends a run
+        self._subscriber: Subscriber | None = None  # None: no subscriber follows every topic
+        self._wanted = False  # whether the application and the operators want plans from memory
         self._run: _Run | None = None
-        self._found: Mapping[str, str] = {}  # of the router, at the last look
+        self._found: Mapping[str, str] = {}  # the router's status when the last run ended
 
     def switch(self, *, on: bool) -> None:
-        """Let it begin, or put the originals back at once."""
+        """Plan from memory once a subscriber follows every topic, or put the originals back."""
         with self._lock:
             self._wanted = on
             self._apply()
@@ -140,24 +150,24 @@ class Planning:
             self._apply()
 
     def newest_write(self) -> int:
-        """Return the number of this driver's newest unsynced write; 0: there is none."""
+        """Return the number of this driver's newest write that no sync has passed; 0: none."""
         run = self._run
         return 0 if run is None else run.newest_write()
 
     def synced(self, number: int = 0) -> None:
-        """Answer nothing from memory that is older than a sync which has just ended.
+        """Have the router drop all that had changed before a sync of the subscriber ended.
 
-        ``number``: what was written up to this write, which the sync has passed, is answered from
-        memory again; 0: the metastore goes on answering for each write.
+        ``number``: the newest write that the sync has passed, so that memory answers again for
+        the tables of the writes up to it; 0: the metastore goes on answering for each write.
         """
         run = self._run
         if run is not None:
             run.synced(number)
 
     def facts(self, *, now: bool) -> PlanningFacts:
-        """Return the state and the counters, as they are ``now`` or were up to 2.5 s ago.
+        """Return the state and the counters, as they are ``now``, else as of up to ``IDLE_S`` ago.
 
-        Cost: one call into the JVM if they are to be of now, else none.
+        Cost: with ``now`` a call into the JVM, else none.
         """
         run = self._run
         if now and run is not None:
@@ -220,7 +230,7 @@ def _endpoint_state(found: Mapping[str, str], run: "_Run | None") -> str:
 
 
 class _Run:
-    """The threads of one subscriber."""
+    """Planning with one subscriber: its threads, its watch, the router from begin to end."""
 
     def __init__(
         self,
@@ -232,26 +242,26 @@ class _Run:
         guard: Guard,
     ) -> None:
         self.subscriber = subscriber
-        self.why = "it is starting"  # not live
+        self.why = "it is starting"  # why the router is not live, if it is not
         self.failure = ""  # why this Spark has no router
-        self.found: Mapping[str, str] = {}  # of the router, at the last look
-        self.endpoint: Endpoint | None = None  # None: there is none, or not yet
+        self.found: Mapping[str, str] = {}  # the router's status at the last look
+        self.endpoint: Endpoint | None = None  # None: none is wanted, or the router has not begun
         self._make = make
         self._settings = settings
         self._report_statement = report
         self._guard = guard
         self._stopping = threading.Event()
-        self._lock = threading.Lock()  # the router begins, or ends
-        self._draining = threading.Lock()  # changes were taken, and the router is told of them
-        self._silent_until = time.monotonic()  # catalogd has not answered, and is not asked
+        self._lock = threading.Lock()  # held while the router begins, or ends
+        self._draining = threading.Lock()  # held from taking changes until the router has them
+        self._silent_until = time.monotonic()  # until then catalogd is not asked: it was silent
         self._idle_s = max(min(IDLE_S, settings.max_staleness_s / IDLE_SHARE), LOOK_S)
         self._router: Router | None = None  # None: it has not begun
-        self._watch: Watch | None = None
-        self._errors = 0  # of the router, at the last look
-        self._synced = False
-        self._read = Newest[str, None](READ_MAX)  # tables that were read lately
-        self._unfollowed: frozenset[int] = frozenset()  # topics, at the last look
-        self._followed: tuple[str, ...] = ()  # databases; empty: the router is to be told
+        self._watch: Watch | None = None  # None: as for the router
+        self._errors = 0  # that the router had counted at the last look
+        self._synced = False  # whether the subscriber has synced once since this run began
+        self._read = Newest[str, None](READ_MAX)  # tables that Spark has read lately
+        self._unfollowed: frozenset[int] = frozenset()  # topics whose changes do not arrive
+        self._followed: tuple[str, ...] = ()  # databases; empty: the next look sends them
         self._threads = [
             threading.Thread(target=self._run_changes, name="topicast-planning", daemon=True)
         ]
@@ -276,12 +286,12 @@ class _Run:
                 thread.join(max(deadline - time.monotonic(), 0.0))
 
     def newest_write(self) -> int:
-        """Return the number of the newest write that no sync has passed; 0: there is none."""
+        """As ``Planning.newest_write``."""
         router = self._router
         return 0 if router is None else router.await_writes(0.0)
 
-    def synced(self, number: int = 0) -> None:
-        """Have dropped what had changed when a sync ended, which has passed this write; 0: none."""
+    def synced(self, number: int) -> None:
+        """As ``Planning.synced``."""
         router, watch = self._router, self._watch
         if router is None or watch is None:
             return
@@ -290,7 +300,7 @@ class _Run:
             router.synced(number)
 
     def look(self) -> Mapping[str, str]:
-        """Return the router's counters and state."""
+        """Return the router's status as it is now."""
         router = self._router
         if router is not None:
             self._note(router.status())
@@ -354,7 +364,7 @@ class _Run:
             looked_at = time.monotonic()
             try:
                 current_at = self._current_at(router)
-                self._drain(router, watch)  # what had changed by then
+                self._drain(router, watch)  # the changes up to that time, before the lease says so
                 left_s = self._lease_s(router, current_at)
             except TopicastError as error:
                 self.why = str(error)
@@ -368,10 +378,12 @@ class _Run:
                 self.endpoint.look()
 
     def _current_at(self, router: Router) -> float:
-        """Return the time as of which every topic is current that is followed.
+        """Return the time as of which every followed topic is current, on the monotonic clock.
+
+        If changes of one more topic do not arrive any longer, the router drops everything.
 
         Raises:
-            TopicastError: it cannot be known.
+            TopicastError: the subscriber does not know, or changes cannot reach catalogd.
         """
         found = self.subscriber.freshness()
         if found.metastore_problem:
@@ -383,7 +395,10 @@ class _Run:
         return found.current_at
 
     def _lease_s(self, router: Router, current_at: float) -> float:
-        """Return how long memory answers: maxStaleness after ``current_at``; first of all sync."""
+        """Return for how many seconds memory may answer: until maxStaleness after ``current_at``.
+
+        At first the subscriber syncs, and the router takes the databases that it follows.
+        """
         if not self._synced:
             self.subscriber.sync(SYNC_S)
             self._synced = True
@@ -394,11 +409,15 @@ class _Run:
         return max(current_at + self._settings.max_staleness_s - time.monotonic(), 0.0)
 
     def _drain(self, router: Router, watch: Watch) -> bool:
-        """Take what has changed, and have it dropped before this returns; False: nothing had."""
-        with self._draining:
-            return self._tell(router, watch)
+        """Take the changes that have come, and have the router drop them before this returns.
 
-    def _tell(self, router: Router, watch: Watch) -> bool:
+        Returns:
+            False if there was no change.
+        """
+        with self._draining:
+            return self._pass_on(router, watch)
+
+    def _pass_on(self, router: Router, watch: Watch) -> bool:
         try:
             changes = watch.all_within(0.0)
         except StaleMetadata:
@@ -409,29 +428,34 @@ class _Run:
             return False
         if any(change.origin == CATCH_UP for change in changes):
             router.changed_all(late_s=LATE_S)
-        router.changed(map(router_change, changes))  # first: they are taken, and come no more
-        if any("." not in change.object and names_of(change.kind) for change in changes):
+        # Before anything that may fail: the watch does not return these changes again.
+        router.changed(map(router_change, changes))
+        if any("." not in change.object and came_or_went(change.kind) for change in changes):
             self._followed = ()
-            with suppress(TopicastError):  # then the next look asks again
+            with suppress(TopicastError):  # after a failure the next look requests them again
                 self._followed = self.subscriber.databases()
                 router.follow(self._followed)
         return True
 
     def _report(self, uses: Iterable[Use]) -> None:
-        """Let the planner count what Spark reads."""
+        """Pass the reads of Spark on to the subscriber, whose planner counts them."""
         for name, table, partitions in uses:
             self._read.put(name, None)
             times = max(min(table + partitions, READS_MAX), 1)
-            with suppress(UsageError):  # Spark has names that no table can have
+            with suppress(UsageError):  # Spark allows names that no table of a metastore has
                 self.subscriber.note_reads(name, times=times, whole=partitions > 0)
 
     def _is_urgent(self, change: Change) -> bool:
-        """Whether it is of what was read lately, or a driver reports it: few, and read at once."""
+        """Return whether the router has to have ``change`` at once, not after ``REST_S``.
+
+        Such changes are few: of a database, of a table that Spark has read lately, or of a table
+        that another driver has reported, which somebody may read at once.
+        """
         name = change.object
         return change.origin == REPORTED or name in self._read or "." not in name
 
     def _run_known(self, router: Router) -> None:
-        """Find out of which tables that are read each change is received."""
+        """Answer the router of which tables the subscriber receives each change."""
         while not self._stopping.is_set():
             with self._guard("find out what is followed", unless=self._stopping.is_set):
                 self._find_out(router, router.wanted(WAIT_S))
@@ -448,7 +472,7 @@ class _Run:
             return False
 
     def _run_confirm(self, router: Router) -> None:
-        """Find out of tables that are read whether catalogd has a newer version."""
+        """Answer the router which reads memory may answer: catalogd has no newer version."""
         while not self._stopping.is_set():
             with self._guard("confirm what is read", unless=self._stopping.is_set):
                 reads = router.unconfirmed(WAIT_S)
@@ -457,7 +481,7 @@ class _Run:
                     router.confirmed({number: name not in stale for number, name in reads})
 
     def _outdated(self, names: set[str]) -> Collection[str]:
-        """Return which tables the router may not have as catalogd has them now."""
+        """Return those of ``names`` of which catalogd has, or may have, a newer version."""
         if time.monotonic() < self._silent_until or self._watch is None or self._router is None:
             return names
         try:
@@ -465,19 +489,20 @@ class _Run:
         except LinkError:
             self._silent_until = time.monotonic() + RETRY_S
             return names
-        except TopicastError:  # Spark has names that no table can have
+        except TopicastError:  # Spark allows names that no table of a metastore has
             return names
-        self._drain(self._router, self._watch)  # what the subscriber had by then
+        self._drain(self._router, self._watch)  # the changes that the subscriber had by that answer
         return stale
 
     def _run_altered(self, router: Router) -> None:
-        """Report which tables this driver's statements change."""
+        """Report each table that a statement of this driver has changed."""
         while not self._stopping.is_set():
             with self._guard("report statements", unless=self._stopping.is_set):
                 for name, named in router.altered(WAIT_S):
                     self._report_statement(name, named=named)
 
     def _run_syncs(self, router: Router) -> None:
+        """Sync after each write of this driver, so that memory answers again for its table."""
         while not self._stopping.is_set():
             with self._guard("sync after writes", unless=self._stopping.is_set):
                 number = router.await_writes(WAIT_S)
@@ -486,11 +511,11 @@ class _Run:
                 try:
                     self.subscriber.sync(SYNC_S)
                     self.synced(number)
-                except TopicastError:  # what was written is read from the metastore meanwhile
+                except TopicastError:  # the metastore answers for the written tables meanwhile
                     self._stopping.wait(RETRY_S)
 
 
 def text_of(originals: Mapping[str, int]) -> str:
-    """Return the reasons of reads that the metastore answered, the most frequent first."""
-    pairs = sorted(originals.items(), key=lambda one: -one[1])
+    """Return for people why the metastore answered reads, and how often, most frequent first."""
+    pairs = sorted(originals.items(), key=lambda pair: -pair[1])
     return ", ".join(f"{why}: {count}" for why, count in pairs)

@@ -1,12 +1,13 @@
-"""The Py4J boundary to Spark's caches of relations, one cache for each session.
+"""Catalyst: calls Spark's caches of relations, one cache for each session, through Py4J.
 
     SparkSession ─field─▶ SessionState ──▶ SessionCatalog ─field─▶ relations by table
-         never made by us: its settings, such as the metastore's URI, are fixed when it is made
+                              └─ never created by us: its settings, such as the URI of the
+                                 metastore, are fixed when it is created
 
-Sessions are known by their ids; `registry` finds them. No call takes a lock of Spark's or waits for
-a file system or the metastore. The names are those of 3.5, 4.0, 4.1 and 4.3; ``probe`` finds out
-once which of them there are. Py4J is imported once there is a session: the Python of
-``topicast run`` may have none.
+A session is named by its id; `registry` finds the sessions. No call takes a lock of Spark's, or
+waits for a file system or for the metastore. Fields and methods have the names that they have in
+Spark 3.5, 4.0, 4.1 and 4.3; ``probe`` checks at the attach that this Spark has them. Py4J is
+imported once there is a session: the Python of ``topicast run`` may have none.
 """
 
 import re
@@ -18,34 +19,34 @@ from ..sessions import Session, Unsupported, has_jvm
 from .refresher import Existing, Invalidation, Looked
 from .registry import registry_of
 
-CATALOG: Final = "spark_catalog"  # of which sessions keep relations
-VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
-HELD_MAX: Final = 1000  # tables of which they do: Spark caches as many relations of a session
+CATALOG: Final = "spark_catalog"  # the catalog of which Spark caches relations
+VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # of Spark, with which Topicast was tried
+HELD_MAX: Final = 1000  # tables of which DataFrames hold relations: as many as Spark caches
 
 _SESSION_CATALOG: Final = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
 _METHODS: Final = ("getCachedTable", "invalidateCachedTable")
-_KEY: Final = re.compile(r"\.getCachedTable\(([\w.]+)\)")  # how it names its parameter's class
-_NAMES: Final = "(java.lang.String,java.lang.String,java.lang.String)"  # what such a key is made of
+_KEY: Final = re.compile(r"\.getCachedTable\(([\w.]+)\)")  # finds the class of its parameter
+_NAMES: Final = "(java.lang.String,java.lang.String,java.lang.String)"  # of that constructor
 
 
 class Catalyst:
     """Looks into the caches of sessions, and renews what is in them. For one thread."""
 
     def __init__(self, registry: Any, jvm: Any, *, state: Any) -> None:
-        self.registry = registry  # a Consumer of Java's, too: of sessions that execute
+        self.registry = registry  # a TopicastSessions; a Consumer of sessions that execute, too
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
-        self.has_iceberg = False  # whether sessions may have catalogs of Iceberg, at the last look
+        self.has_iceberg = False  # whether sessions may have catalogs of Iceberg, by the last look
         self._jvm = jvm
         self._state_field = state
-        self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last look: as text, and read
-        self._failures: list[tuple[Invalidation, str]] = []  # of renewals in the JVM's threads
+        self._looks: dict[str, tuple[str, Looked]] = {}  # by session: its text at the last look
+        self._failures: list[tuple[Invalidation, str]] = []  # that the JVM's threads have reported
 
     @staticmethod
     def probe(session: Session) -> "Catalyst":
-        """Find the primitives of this Spark; nothing of the session's state is made by it.
+        """Find what refreshes call in this Spark, without creating the session's state.
 
         Raises:
-            Unsupported: something is missing.
+            Unsupported: this Spark lacks a field, a class or a method; says which.
         """
         from py4j.protocol import Py4JError
 
@@ -60,25 +61,26 @@ class Catalyst:
             _check_keys(catalog, text)
             registry = registry_of(session._jvm, state=state, relations=relations)
             return Catalyst(registry, session._jvm, state=state)
-        except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
+        except (Py4JError, TypeError) as exc:  # TypeError: there is no such class in this Spark
             raise Unsupported(_reason(exc)) from exc
 
     def adopt(self, session: Session) -> None:
-        """Register a session of Python, and those that Spark makes of it; for any thread."""
+        """Register a session of Python, and those that Spark creates of it; for any thread."""
         self.registry.adopt(session._jsparkSession)
 
     def has_state(self, session: Session) -> bool:
-        """Whether the state of ``session`` has been made; for any thread."""
+        """Return whether Spark has created the state of ``session``; for any thread."""
         return self._state_field.get(session._jsparkSession) is not None
 
     def renew_late(self, *, renew: bool) -> None:
-        """Invalidate from now on the relations of sessions that are known by their executions."""
+        """Say whether ``accept`` has to invalidate the relations that a session has by then."""
         self.registry.renew(renew)
 
     def look(self) -> Mapping[str, Looked]:
-        """Return what each session has relations of, as ``db.table``.
+        """Return by session the tables of which it has relations, as ``db.table``.
 
-        Cost: one call, 0.2 ms, and 2 µs for a session.
+        The call also notes which renewals have failed (``failures``). Cost: one call, 0.2 ms, and
+        2 µs for a session.
         """
         before, self._looks = self._looks, {}
         for line in self.registry.look().splitlines():
@@ -100,24 +102,25 @@ class Catalyst:
     def renew(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate the relation of ``table``, so that the next plan lists its files anew.
 
-        DataFrames go on holding relations that were invalidated, now or before: these are refreshed
-        in place as ``existing`` says, if they read the same columns and location as the newest.
+        DataFrames go on holding relations that were invalidated, now or before. The registry
+        refreshes these in place as ``existing`` says, if they read the same columns and the same
+        location as the newest relation.
         """
         self.registry.renew(session, table, existing.value, HELD_MAX)
 
     def recache(self, session: str, table: str, *, existing: Existing) -> None:
-        """Invalidate it, then make cached data anew as REFRESH TABLE does. Needs the metastore.
+        """Do as ``renew``, then compute cached data again as REFRESH TABLE does, by the metastore.
 
-        REFRESH TABLE alone refreshes cached data only once: it makes it of the relation that it was
-        made of, and refreshes another relation.
+        REFRESH TABLE alone would refresh cached data only once: it computes the data of the
+        relation of which it was computed before, and refreshes another relation.
         """
         self.renew(session, table, existing=existing)
         self.registry.recache(session, table, f"{CATALOG}.{_quoted(table)}")
 
     def reload(self, names: Iterable[str]) -> None:
-        """Let Iceberg's catalogs load tables anew, later: what they cache may be out of date.
+        """Have Iceberg's catalogs load tables again, later: what they cache may be out of date.
 
-        ``names`` are of tables, of databases for all in them, or ``*``.
+        ``names``: of tables, of databases for all tables in them, or ``*`` for every table.
         """
         self.registry.reload("\n".join(names))
 
@@ -127,10 +130,11 @@ class Catalyst:
         return int(self.registry.paths()) > 0
 
     def renew_paths(self, table: str, location: str, *, always: bool) -> None:
-        """List anew what relations over paths read at, in or above ``location``, later.
+        """Have relations over paths at, in or above ``location`` list their files anew, later.
 
-        Those that are read by a view's name always, others ``always``, else if files are gone. An
-        empty location: all of them. For any thread.
+        An empty location: all relations over paths. Those that a view names always do. The others
+        do ``always``, else only if files of theirs are gone. ``table``: for ``unfinished``. For any
+        thread.
         """
         if not location:
             self.registry.relistPaths(table, "", always)
@@ -143,11 +147,17 @@ class Catalyst:
             self.registry.relistPaths(table, path, always)
 
     def accept(self, java: Any) -> None:
-        """Register a session that was made before; if that is on, its relations are invalidated."""
+        """Register the JVM's session ``java``, which may have cached relations before.
+
+        They are invalidated, if the last ``renew_late`` says so.
+        """
         self.registry.accept(java)
 
     def settle(self, timeout_s: float) -> bool:
-        """Return within ``timeout_s`` whether files have been listed anew; for any thread."""
+        """Wait until all files are listed anew, at most ``timeout_s``; return if they are.
+
+        For any thread.
+        """
         return bool(self.registry.settle(int(timeout_s * 1000)))
 
     def unfinished(self) -> tuple[str, ...]:
@@ -155,19 +165,21 @@ class Catalyst:
         return tuple(str(self.registry.unfinished()).split())
 
     def failures(self) -> list[tuple[Invalidation, str]]:
-        """Return which renewals had failed at the last look, in threads of the JVM, and why."""
+        """Return the renewals that have failed in threads of the JVM, and why; each once."""
         failures, self._failures = self._failures, []
         return failures
 
     def discard(self) -> None:
-        """Discard what was seen at the last look."""
+        """Discard the last look."""
         self._looks.clear()
 
 
 def _looked(text: str) -> Looked:
-    """Read what the registry says of a session: a setting, a set of keys as Java prints it, held.
+    """Read a session's line of the registry, which is ``MANAGES [KEY, …]\\tTABLE,…``.
 
-    Tables of which relations may be held are behind a tab.
+    MANAGES is the value of spark.sql.hive.manageFilesourcePartitions. A key is the name of a table
+    whose relation is cached, with its catalog. Behind the tab are the tables of which DataFrames
+    may hold relations.
     """
     manages, _, names = text.partition(" ")
     keys, _, held = names.partition("\t")
@@ -181,13 +193,13 @@ def _looked(text: str) -> Looked:
 
 
 def _in_one_text(session: Session) -> Callable[[Any], str]:
-    """Return a function that makes one text of an array of Java's, in one call."""
+    """Return a function that returns an array of Java's as one text, by one call."""
     text: Callable[[Any], str] = session._jvm.scala.runtime.ScalaRunTime.stringOf
     return text
 
 
 def _field(of: Any, name: str, text: Callable[[Any], str]) -> Any:
-    """Return a private field of a Java class, or of a class that it extends."""
+    """Return the private field ``name`` of the Java class ``of``, or of a class that it extends."""
     kind = of
     while kind is not None:
         if re.search(rf"\.{name}[,)]", text(kind.getDeclaredFields())):
@@ -199,14 +211,21 @@ def _field(of: Any, name: str, text: Callable[[Any], str]) -> Any:
 
 
 def _class(loader: Any, name: str) -> Any:
-    """Return a class of Java; nothing is thrown in the JVM: PySpark 4.1 then makes the state."""
+    """Return the class ``name`` of Java, and have the JVM throw nothing if there is none.
+
+    PySpark 4.1 would create a session's state for an exception of the JVM.
+    """
     if loader.getResource(f"{name.replace('.', '/')}.class") is None:
         raise Unsupported(f"there is no class {name}")
     return loader.loadClass(name)
 
 
 def _check_keys(catalog: Any, text: Callable[[Any], str]) -> None:
-    """Check that ``catalog`` finds its relations by keys that are made of three names."""
+    """Check that ``catalog`` finds relations by keys that are constructed from three names.
+
+    Raises:
+        Unsupported: it does not.
+    """
     methods = text(catalog.getMethods())
     for name in _METHODS:
         if f".{name}(" not in methods:

@@ -1,4 +1,4 @@
-"""The facts of refreshing that operators read of a driver, and the rule by which it refreshes."""
+"""Control: whether a driver refreshes, and the facts that operators see of the driver."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ Cell = str | int | float | bool | None
 class Control:
     """The less of what the application and the operators want: on, dry-run or off.
 
-    Any thread reads it; either side can switch the driver off.
+    So either side can switch the driver off. Any thread may read it.
     """
 
     def __init__(self, application: str = ON) -> None:
@@ -27,13 +27,13 @@ class Control:
 
     @property
     def is_on(self) -> bool:
-        """Whether this is more than plain Spark."""
+        """Whether the driver is not switched to plain Spark."""
         return self.state != OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """The application whose driver it is."""
+    """The application of a driver, as operators see it; ``spark``: the version of its Spark."""
 
     application: str
     application_id: str
@@ -44,7 +44,7 @@ class Application:
 
     @property
     def driver(self) -> str:
-        """Its id, which no other process has, and no other application of this process."""
+        """The id of the driver: no other process has it, nor another application of the process."""
         return f"{self.application_id}@{self.host}:{self.pid}"
 
     @property
@@ -60,9 +60,9 @@ def facts_of(
     condition: tuple[str, str],
     **others: Cell,
 ) -> Mapping[str, Cell]:
-    """Return what operators see of a driver; any thread may call it.
+    """Return the facts that operators see of a driver, by name; for any thread.
 
-    ``condition``: its state, and the reason for that.
+    ``condition``: the state of the driver, and the reason for it. ``others``: further facts.
     """
     counts = refresher.counts
     return {

@@ -1,10 +1,10 @@
-"""Relations over paths: refreshed when a table changes whose files they may read.
+"""PathRelations: relations over paths, refreshed when a table changes whose files they may read.
 
-    change ──▶ its table ──thread: where does it lie?──▶ relations at, in or above that are renewed
+    change ──▶ its table ──thread: its folders?──▶ relations at, in or above these are renewed
 
-No table's name leads to such a relation (``spark.read.parquet(path)``, a view with a path), and a
-change does not say where its table lies. A thread of its own looks that up, because the table may
-have to be pulled, and only while somebody holds such a relation. If the look-up fails, all
+Such a relation (``spark.read.parquet(path)``, a view with a path) has no table's name, and a change
+does not say where its table lies. A thread of its own looks that up, because the subscriber may
+have to pull the table, and only while somebody holds such a relation. If the look-up fails, all
 relations over paths are renewed.
 """
 
@@ -19,39 +19,46 @@ from ..guard import Guard
 from .catalyst import Catalyst
 
 TABLES_MAX: Final = 1000  # that wait to be looked up; beyond, all relations over paths are renewed
-FOLDERS_MAX: Final = 100  # of a table, a call for each; beyond, all such relations are renewed
-EVERYTHING: Final = ""
+FOLDERS_MAX: Final = 100  # of a table, a call for each; beyond, all relations are renewed, too
+EVERYTHING: Final = ""  # a table, or a folder: every one
 
-Find = Callable[[str], Sequence[str]]  # the folders that the data of a table lies in
+Find = Callable[[str], Sequence[str]]  # returns the folders in which the data of a table lies
 
 
 class PathRelations:
-    """``changed`` and ``changed_all`` are for one thread, ``settle`` for any."""
+    """Has relations over paths renewed for changed tables.
+
+    ``changed`` and ``changed_all`` are for one thread, ``settle`` is for any.
+    """
 
     def __init__(self, relations: Catalyst, *, guard: Guard, refresh_existing: bool) -> None:
-        """``refresh_existing``: DataFrames see what is appended, too."""
+        """``refresh_existing``: DataFrames that exist see files that others append, too."""
         self._relations = relations
         self._guard = guard
         self._refresh_existing = refresh_existing
-        self._waiting: dict[str, tuple[Find, bool]] = {}  # by table; whether files are known gone
-        self._condition = threading.Condition()  # guards what waits; the thread waits on it
+        self._waiting: dict[str, tuple[Find, bool]] = {}  # by table; True: it was overwritten
+        self._condition = threading.Condition()  # guards the two; ``settle`` waits on it
         self._running = False  # whether there is a thread
 
     def changed(self, changes: Iterable[Change], *, find: Find) -> None:
-        """Take changes; ``find`` returns the folders of a table, and may take long."""
-        tables = [one for one in changes if "." in one.object and one.kind != ChangeKind.DROPPED]
+        """Renew the relations over the folders of changed tables; ``find`` may take long."""
+        tables = [
+            change
+            for change in changes
+            if "." in change.object and change.kind != ChangeKind.DROPPED
+        ]
         if not tables or not self._relations.has_paths:
             return
-        for one in tables:
-            self._put(one.object, find, overwritten=one.overwritten)
+        for change in tables:
+            self._put(change.object, find, overwritten=change.overwritten)
 
     def changed_all(self) -> None:
-        """Note that changes may have been missed."""
+        """Renew all relations over paths: changes may have been missed."""
         if self._relations.has_paths:
             self._put(EVERYTHING, lambda _table: [EVERYTHING], overwritten=False)
 
     def settle(self, timeout_s: float) -> bool:
-        """Return within ``timeout_s`` whether all that changed has been looked up."""
+        """Wait until no changed table waits, at most ``timeout_s``; return whether that is so."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._running, timeout_s)
 
@@ -67,7 +74,7 @@ class PathRelations:
                 threading.Thread(target=self._run, name="topicast-paths", daemon=True).start()
 
     def _run(self) -> None:
-        """Look up what waits; end if nothing does."""
+        """Look up the tables that wait, and end once none does."""
         while True:
             with self._condition:
                 if not self._waiting:
@@ -76,12 +83,12 @@ class PathRelations:
                     return
                 table = next(iter(self._waiting))
                 find, overwritten = self._waiting.pop(table)
-            folders: Sequence[str] = [EVERYTHING]  # unless it is known where the table lies
+            folders: Sequence[str] = [EVERYTHING]  # stays so if the look-up fails
             with self._guard("look up where a table lies"):
                 try:
                     folders = find(table)
                 except NoSuchObject:
-                    continue  # it was dropped or renamed meanwhile
+                    continue  # the table was dropped or renamed meanwhile
             with self._guard("refresh relations over paths"):
                 always = overwritten or self._refresh_existing
                 for folder in folders if len(folders) <= FOLDERS_MAX else [EVERYTHING]:

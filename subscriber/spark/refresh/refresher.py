@@ -1,19 +1,21 @@
-"""Decides which calls on which sessions a change of the catalog needs, as a pure core.
+"""Refresher: decides which relations of which sessions a change makes stale, as a pure core.
 
     change ──▶ recent ──look: the session has the relation──▶ Invalidation ──▶ handled
                   └────── it has not ──▶ kept for LATE_S: a relation that is being loaded is stale
 
-A relation enters Spark's cache after its files were listed, so a relation that appears soon after a
-change may be older than it: the first look that finds it has it renewed once more.
-Partitions that come and go need nothing where Spark requests them in every query; a session that
-lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed, and so
-has each where cached data is to be made anew.
-A table that only DataFrames still hold is renewed for them, and again for later DataFrames.
-With spark.sql.caseSensitive=true a session has one relation for each spelling of a table's name:
-each is renewed by itself. Changes carry names in lower case, as the metastore has them.
-No change arrives of a table whose topic is not followed: now and then it counts as changed. Its
-cached data is not made anew for that.
 Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
+
+- Spark puts a relation into its cache after it has listed the files, so that a relation that
+  appears soon after a change may be older than the change: the first look that finds it renews it.
+- As a rule Spark requests partitions of the metastore in every query, so that partitions that come
+  or go need no refresh. In a session that lists them itself
+  (spark.sql.hive.manageFilesourcePartitions=false) the relation is renewed, and in every session if
+  cached data is to be computed again.
+- A table whose relation only DataFrames still hold is renewed for them, and again for later ones.
+- With spark.sql.caseSensitive=true a session has a relation for each spelling of a table's name,
+  and each is renewed by itself. Changes have names in lower case, as the metastore does.
+- Of a table whose topic is not followed no change arrives. The worker lets it count as changed now
+  and then, for which cached data is not computed again.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,32 +30,34 @@ from ....topics.objects.rules import DRY_RUN, OFF, ON, STATES
 from ...protocol.effects import Change
 from ...store.change_feed import CATCH_UP
 
-LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
-SOON_S: Final = 2.0  # in which every session is looked at
-RECENT_MAX: Final = 100_000  # changes, 20 MB; of more the oldest are taken as handled
-UNCACHED_S: Final = 0.1  # between two looks for tables that no session had at the last look
+LATE_S: Final = 60.0  # that a change is recent: listing tens of thousands of files takes a minute
+SOON_S: Final = 2.0  # the same, if only relations that exist are to be renewed: a look finds these
+RECENT_MAX: Final = 100_000  # objects with recent changes, 20 MB; of more the oldest are discarded
+UNCACHED_S: Final = 0.1  # until a look for a changed table that no session had at the last look
 LOOK_S: Final = 0.5  # between two looks while there are recent changes
-REREAD_S: Final = 1.0  # between two looks that only count what was read again
+REREAD_S: Final = 1.0  # between two looks that only count which relations were read again
 
-_EVERYTHING: Final = "*"
-_TOPIC: Final = "topic "  # and its number: any table in it may have changed
-_UNSEEN: Final = "unseen "  # and the number of a topic of which no change arrives
+# Names of recent changes, besides those of tables and databases:
+_EVERYTHING: Final = "*"  # any table may have changed
+_TOPIC: Final = "topic "  # and the number of a topic: any table in it may have changed
+_UNSEEN: Final = "unseen "  # likewise, as no change in the topic arrives
 _PARTITIONS: Final = "/"  # behind a table's name: partitions came or went, and nothing else changed
 
 
 class Existing(Enum):
-    """When relations that DataFrames hold are to list their files anew."""
+    """When relations that DataFrames still hold are to list their files anew."""
 
-    NEVER = "never"  # they have other columns than the files, or are of another table
-    IF_GONE = "if gone"  # their files are: queries of them fail
+    NEVER = "never"  # the table has other columns, or is another table: they cannot read its files
+    IF_GONE = "if gone"  # if files are gone that they have listed, so that queries would fail
     ALWAYS = "always"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invalidation:
-    """Invalidate the relation of ``table`` in ``session``; ``recache``: make cached data anew.
+    """Order: invalidate the relation of ``table`` in ``session``.
 
-    ``known``: it has changed; else no change of it arrives, so that it may have.
+    ``existing``: what becomes of relations that DataFrames hold. ``recache``: compute cached data
+    again. ``known``: the table has changed; False: it may have, as no change of it arrives.
     """
 
     session: str
@@ -65,10 +69,12 @@ class Invalidation:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was seen of a session: the ``tables`` that it has relations of, as they were typed.
+    """What a look has found in a session.
 
-    ``lists_partitions``: these list partitions themselves, instead of requesting them each time.
-    ``held``: tables of which DataFrames may hold relations that were invalidated.
+    ``tables``: those of which it has relations, in the spelling of the queries.
+    ``lists_partitions``: its relations list partitions themselves, instead of requesting them of
+    the metastore each time. ``held``: tables of which DataFrames may hold relations that were
+    invalidated.
     """
 
     tables: frozenset[str]
@@ -78,11 +84,12 @@ class Looked:
 
 @dataclass(slots=True)
 class RefreshCounts:
-    """Since the start.
+    """Counts since the start.
 
-    ``changes``: received; ``ignored``: those that need nothing. ``renewed``: tables renewed;
-    ``reread``: those that were read again, a stale read each. ``would_renew``: what a dry run
-    would have renewed. ``full``: how often all relations were to be renewed.
+    ``changes``: received changes; ``ignored``: those that need no refresh. ``renewed``: relations
+    renewed; ``reread``: those that a query has read again, each a stale read avoided.
+    ``would_renew``: relations that a dry run would have renewed. ``full``: how often all relations
+    were to be renewed.
     """
 
     changes: int = 0
@@ -95,31 +102,34 @@ class RefreshCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Recent:
-    """The recent changes of one object; changes are numbered from 1 in their order."""
+    """The recent changes of one object. Changes are numbered from 1 in their order."""
 
     number: int  # of the newest change
-    reshaped: int  # of the newest change of more than its data, else 0
-    overwritten: int  # of the newest change after which files are gone, else 0
-    until: float  # when it is recent no more
+    reshaped: int  # the number of the newest change of more than data; 0: there is none
+    overwritten: int  # the number of the newest change after which files are gone; 0: none
+    until: float  # the time at which the newest change is no longer recent
 
 
 @dataclass(slots=True)
 class _Session:
-    handled: dict[str, int] = field(default_factory=dict)  # table -> its newest handled change
-    handled_held: dict[str, int] = field(default_factory=dict)  # the same for DataFrames only
-    unread: set[str] = field(default_factory=set)  # tables renewed and not read again yet
-    recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
-    cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
-    capitals: set[str] = field(default_factory=set)  # in lower case: those that it has typed so
+    """A session, as of its last look; tables in the spelling of its queries."""
+
+    handled: dict[str, int] = field(default_factory=dict)  # by table: its newest handled change
+    handled_held: dict[str, int] = field(default_factory=dict)  # the same, of DataFrames alone
+    unread: set[str] = field(default_factory=set)  # tables renewed, and not read again since
+    recached: set[str] = field(default_factory=set)  # tables whose data may be cached, ever since
+    cached: frozenset[str] = frozenset()  # tables of which it has relations
+    capitals: set[str] = field(default_factory=set)  # the lower case of names with capital letters
     held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated relations
-    lists_partitions: bool = False  # its relations do so themselves, at the last look
-    looked: int = 0  # number of the newest change when it was looked at last
+    lists_partitions: bool = False  # its relations list partitions themselves
+    looked: int = 0  # the number of the newest change at that look
 
 
 class Refresher:
-    """Decides what is refreshed. Sessions are named by their id, tables ``db.table``.
+    """Decides what is refreshed; for one thread, but for the properties.
 
-    A table's name is in lower case in a change, and as it was typed in what a session has.
+    A session is named by its id, a table ``db.table``: in a change in lower case, in a session in
+    the spelling of its queries.
     """
 
     def __init__(
@@ -131,20 +141,28 @@ class Refresher:
         lists_partitions: bool = False,
         uncached_s: float = UNCACHED_S,
     ) -> None:
-        """Begin without a session; ``lists_partitions``: those that come will do so."""
+        """Begin without a session.
+
+        Args:
+            control: on, off or dry-run.
+            refresh_existing: DataFrames that exist see files that others append.
+            refresh_cached: Cached data of changed tables is computed again.
+            lists_partitions: Sessions that come list partitions themselves.
+            uncached_s: How long a changed table that no session has waits for a look.
+        """
         self.control = control  # on, off or dry-run
         self.counts = RefreshCounts()
-        in_place = refresh_existing or refresh_cached  # cached data is made of relations, too
+        in_place = refresh_existing or refresh_cached  # cached data, too, is computed of relations
         self._existing = Existing.ALWAYS if in_place else Existing.IF_GONE
         self._refresh_cached = refresh_cached
         self._lists_partitions = lists_partitions
         self._uncached_s = uncached_s
-        self._recent = Newest[str, _Recent](RECENT_MAX)  # by table, database or all
+        self._recent = Newest[str, _Recent](RECENT_MAX)  # by object, the oldest change first
         self._sessions: dict[str, _Session] = {}  # by id, as of the last turn
-        self._topic_of: Callable[[str], int] | None = None  # once a topic was not followed
+        self._topic_of: Callable[[str], int] | None = None  # None: each topic was followed so far
         self._number = 0  # of the newest change
-        self._news = False  # whether there was a change since the last turn
-        self._urgent = False  # whether it is of a table that was cached at the last look
+        self._news = False  # whether a change has come since the last turn
+        self._urgent = False  # whether such a change is of a table that a session has cached
 
     @property
     def sessions(self) -> int:
@@ -163,7 +181,7 @@ class Refresher:
         return frozenset().union(*(one.cached | one.recached | one.held for one in sessions))
 
     def pause_s(self) -> float | None:
-        """Tell how long after the last turn the next turn is due; None: not before a change."""
+        """Return how many seconds after the last turn the next is due; None: with a change."""
         if self.control == OFF:
             return None
         if self._urgent:
@@ -176,20 +194,23 @@ class Refresher:
 
     @property
     def can_wait(self) -> bool:
-        """Whether a turn is due soon, so that changes of what is not cached may wait for it."""
+        """Whether a turn is due soon, so that changes of tables that are not cached may wait."""
         return self._news and not self._urgent and self.control != OFF
 
     def is_cached(self, name: str) -> bool:
-        """Tell whether a session had a relation of ``name``, a table, at the last look."""
+        """Return whether a session had a relation of the table ``name`` at its last look.
+
+        Of a database, and of everything, it is always so.
+        """
         if "." not in name:
-            return True  # a database, or everything
+            return True
         return any(
             name in one.cached or name in one.recached or name in one.held or name in one.capitals
             for one in self._sessions.values()
         )
 
     def changed(self, change: Change, *, now: float) -> None:
-        """Take a change of the catalog."""
+        """Take a change of the catalog, at the time ``now``."""
         self.counts.changes += 1
         if self.control == OFF:
             return
@@ -200,9 +221,9 @@ class Refresher:
                 self.counts.ignored += 1
             return
         if "." not in change.object and change.kind in {ChangeKind.SCHEMA, ChangeKind.DATA}:
-            self.counts.ignored += 1  # properties of a database: no relation has them
+            self.counts.ignored += 1  # properties of a database, which no relation depends on
             return
-        # A catch-up does not say what has changed of a table: its columns may have.
+        # A catch-up does not say what has changed in a table: it may be its columns.
         reshaped = change.kind != ChangeKind.DATA or change.origin == CATCH_UP
         self._note(
             change.object,
@@ -212,9 +233,9 @@ class Refresher:
         )
 
     def renew_all(self, *, now: float, late: bool) -> None:
-        """Note that changes may have been missed: all relations are to be renewed.
+        """Have all relations renewed: changes may have been missed.
 
-        ``late``: those, too, that are being loaded now and appear later.
+        ``late``: also relations that Spark is loading now, so that a later look finds them.
         """
         self.counts.full += 1
         if self.control != OFF:
@@ -229,15 +250,15 @@ class Refresher:
             self._note(f"{_UNSEEN}{topic}", reshaped=True, until=now + SOON_S)
 
     def followed(self, topics: Iterable[int], *, now: float) -> None:
-        """Note that changes in ``topics`` arrive from now on: what was before them is unknown."""
+        """Have tables in ``topics`` renewed: changes arrive from now on, and did not before."""
         for topic in topics if self.control != OFF else ():
             self._note(f"{_TOPIC}{topic}", reshaped=True, until=now + LATE_S)
 
     def switch(self, control: str, *, now: float) -> None:
-        """Switch off, on, or to a dry run; on again, all is renewed: changes were missed.
+        """Switch to ``control``; after off, and from a dry run to on, all relations are renewed.
 
         Raises:
-            UsageError: it is not among them.
+            UsageError: ``control`` is none of on, off and dry-run.
         """
         if control not in STATES:
             raise UsageError(f"control {control!r}: {', '.join(STATES)}")
@@ -248,7 +269,7 @@ class Refresher:
             self.renew_all(now=now, late=True)
 
     def begin_turn(self, sessions: Iterable[str], *, now: float) -> None:
-        """Begin to look at each of ``sessions``; discard the state of others."""
+        """Begin to look at each of ``sessions``; discard other sessions, and old changes."""
         self._news = self._urgent = False
         left = set(sessions)
         for gone in [one for one in self._sessions if one not in left]:
@@ -265,7 +286,7 @@ class Refresher:
                 del self._recent[name]
 
     def look(self, session: str, looked: Looked) -> tuple[Invalidation, ...]:
-        """Take what was seen of ``session``; return what is to be done there."""
+        """Take what a look has found in ``session``; return the orders for it."""
         if self.control == OFF:
             return ()
         cached = looked.tables
@@ -291,9 +312,9 @@ class Refresher:
         return tuple(orders)
 
     def has_recent_change(self, session: str) -> bool:
-        """Whether a table that ``session`` has, or had, has changed lately.
+        """Return whether a table has changed lately of which ``session`` has, or had, a relation.
 
-        A plan that is being made meanwhile may keep a relation that was invalidated.
+        A plan that Spark has made meanwhile may hold a relation that was invalidated.
         """
         seen = self._sessions.get(session)
         if seen is None or not self._recent or self.control != ON:
@@ -309,7 +330,7 @@ class Refresher:
             seen.unread.add(order.table)
 
     def failed(self, order: Invalidation) -> None:
-        """Note that ``order`` could not be carried out: it is given again at the next look."""
+        """Note that ``order`` could not be carried out: the next look returns it again."""
         seen = self._sessions.get(order.session)
         if seen is not None:
             seen.handled.pop(order.table, None)
@@ -326,11 +347,12 @@ class Refresher:
             assert all(number <= self._number for number in numbers)
 
     def _are_partitions_kept(self) -> bool:
-        """Whether a session keeps what partitions a table had: by itself, or in cached data."""
+        """Return whether a session keeps partitions: in its relations, or in cached data."""
         kept = self._lists_partitions or self._refresh_cached
         return kept or any(one.lists_partitions for one in self._sessions.values())
 
     def _note(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
+        """Note a change of ``name``, which is the newest of all."""
         old = self._recent.get(name, _Recent(0, 0, 0, 0.0))
         self._number += 1
         noted = _Recent(
@@ -344,7 +366,7 @@ class Refresher:
         self._urgent = self._urgent or self.is_cached(name.removesuffix(_PARTITIONS))
 
     def _orders(self, session: str, seen: _Session, loaded: frozenset[str]) -> list[Invalidation]:
-        """Return what is to be done; ``loaded``: relations that it has since its last look."""
+        """Return the orders for ``session``; ``loaded``: relations that are new at this look."""
         orders: list[Invalidation] = []
         cached = seen.cached | seen.recached
         for table in sorted(cached | seen.held):
@@ -355,7 +377,7 @@ class Refresher:
                 continue
             (seen.handled if table in cached else seen.handled_held)[table] = recent.number
             existing = Existing.ALWAYS if recent.overwritten > handled else self._existing
-            # What was loaded after a look that knew of the newest shape has that shape.
+            # A relation that was loaded since the last look has each shape that was known by then.
             has_shape = table in loaded and recent.reshaped <= seen.looked
             if recent.reshaped > handled and not has_shape:
                 existing = Existing.NEVER
@@ -373,7 +395,10 @@ class Refresher:
         return orders
 
     def _found(self, table: str, seen: _Session, *, unseen: bool = True) -> list[_Recent]:
-        """Return the recent changes of ``table``; ``unseen``: with those that may have been."""
+        """Return the recent changes that concern ``table``.
+
+        ``unseen``: also that of its topic, if no change in the topic arrives.
+        """
         name = table.lower()
         names = [name, name.partition(".")[0], _EVERYTHING]
         if seen.lists_partitions or self._refresh_cached:
@@ -384,6 +409,7 @@ class Refresher:
         return [recent for one in names if (recent := self._recent.get(one)) is not None]
 
     def _newest(self, table: str, seen: _Session) -> _Recent | None:
+        """Return the recent changes that concern ``table`` as one; None: there are none."""
         found = self._found(table, seen)
         if not found:
             return None

@@ -1,13 +1,15 @@
-"""The one thread that refreshes: changes of the catalog in, calls to Spark's caches out.
+"""Worker: the one thread that refreshes: takes changes of the catalog, and calls Spark's caches.
 
     connect ──▶ all topics followed that fit ──▶ drain ──▶ turn: each session: look, carry out ──▶ …
        ▲                                                                            │
        └────────────────── the subscriber has ended ────────────────────────────────┘
 
-It never touches the user's threads. It counts a failure, and tries again at the next change.
-While there is no hub the driver is plain Spark. Where the budget does not hold all topics, those of
-tables that Spark has relations of are followed first; tables of the others count as changed every
-UNSEEN_S, and the reason of the state says so.
+The worker never uses threads of the application. It counts a failure, and tries again at the next
+change. Until the subscriber has synced for the first time, the driver is plain Spark.
+
+If the budget does not hold every topic, the subscriber first follows the topics of tables of which
+Spark has relations. Tables of the other topics count as changed every UNSEEN_S, and the reason of
+the driver's state says so.
 """
 
 import logging
@@ -33,34 +35,34 @@ from .control import Control
 from .path_relations import PathRelations
 from .refresher import Invalidation, Refresher
 
-CONNECT_S: Final = 0.5  # that an application waits for the first contact
-SYNC_S: Final = 20.0  # of the first sync; then the condition says for what it waits, and it goes on
+CONNECT_S: Final = 0.5  # that ``start`` waits until the driver is live
+SYNC_S: Final = 20.0  # for a try of the first sync; then the condition says for what it waits
 FIRST_SYNC: Final = (
     "the driver waits until catalogd has published all that the metastore had committed, of every "
     "table, as Spark may have any of them cached"
 )
-FOLLOW_S: Final = 1.0  # for one more topic to be followed; then it begins without the others
-FOLLOW_TURN_S: Final = 0.01  # between two looks at whether it is, doubled up to
+FOLLOW_S: Final = 1.0  # without one more topic that is followed, until it serves without the others
+FOLLOW_TURN_S: Final = 0.01  # between two looks how many are followed, doubled up to
 FOLLOW_TURN_S_MAX: Final = 0.2
 UNSEEN_S: Final = 5.0  # until tables of which no change arrives count as changed once more
 PREFER_S: Final = 3600.0  # that the topic of a table comes first after Spark last had it cached
 PREFERRED_MAX: Final = 10_000  # tables that come first; of more the latest, 2 MB
 IDLE_S: Final = 1.0  # between two looks where nothing is due; changes and operators' rules wake it
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
-RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load anew; beyond, all are
-RETRY_S: Final = 1.0  # doubled up to
+RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load again; beyond, all are
+RETRY_S: Final = 1.0  # until another subscriber is made after one has ended, doubled up to
 RETRY_S_MAX: Final = 30.0
-STOP_S: Final = 5.0
-STOP_TURN_S: Final = 0.2
+STOP_S: Final = 5.0  # for the thread to end
+STOP_TURN_S: Final = 0.2  # between two tries to close its subscriber meanwhile
 REASON_MAX: Final = 500  # characters of a reason that is shown
-ENDED: Final = "the subscriber has ended, and is made anew"
+ENDED: Final = "the subscriber has ended, and another is started"
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long the worker waits, in seconds."""
+    """How long the worker waits: the constants of the same names."""
 
     connect_s: float = CONNECT_S
     sync_s: float = SYNC_S
@@ -73,8 +75,9 @@ class Times:
 class Health:
     """What a driver knows of its servers.
 
-    ``connected``: a hub has registered it, and is not silent. ``silent_s``: seconds since the last
-    heartbeat from catalogd, infinite if there was none. The problems are empty if there are none.
+    ``connected``: a hub has registered the driver, and is not silent. ``silent_s``: seconds since
+    the last heartbeat from catalogd, infinite if there was none. ``metastore_problem`` and
+    ``connection_problem``: as in AttachStatus.
     """
 
     connected: bool = False
@@ -84,34 +87,34 @@ class Health:
 
 
 class ClientSessions(Protocol):
-    """Sessions of clients of Spark Connect."""
+    """Sessions of clients of Spark Connect: ``agent/connect.py`` implements it."""
 
     @property
     def pause_s(self) -> float:
-        """Seconds until it is time to look for new sessions; 0.0: it is."""
+        """Seconds until ``poll`` looks at the server again; 0.0: it would now."""
 
     def poll(self, *, at_once: bool) -> None:
-        """Look for new sessions if it is time to, or ``at_once``."""
+        """Look for sessions that have come or gone, if that is due, or ``at_once``."""
 
     def discard_plans(self, session: str) -> None:
-        """Discard plans of ``session`` that may hold a relation that is stale."""
+        """Discard the plans that the server has cached for ``session``, which hold relations."""
 
     def release(self) -> None:
-        """Release all sessions."""
+        """Release all caches of plans."""
 
 
 class MemoryPlanning(Protocol):
-    """Lets Spark plan from memory."""
+    """Lets Spark plan from memory: ``planning/planning.py`` implements it."""
 
     def switch(self, *, on: bool) -> None:
-        """Let it begin, or put Spark's own catalogs back at once."""
+        """Plan from memory once a subscriber follows every topic, or put the originals back."""
 
     def follow(self, subscriber: Subscriber | None) -> None:
-        """Begin with ``subscriber``, which follows every topic; None: put them back."""
+        """Begin with ``subscriber``, which follows every topic; None: put the originals back."""
 
 
 class Worker:
-    """Runs a refresher on the sessions."""
+    """Runs a refresher on the sessions, with one subscriber after another."""
 
     def __init__(
         self,
@@ -127,24 +130,24 @@ class Worker:
         names: tuple[str, ...] = (),
         times: Times = Times(),
     ) -> None:
-        """Begin without a thread.
+        """Start no thread; ``start`` does.
 
         Args:
-            refresher: Decides; for this worker's thread alone.
-            caches: Spark's.
-            paths: Relations over paths, which no table's name leads to.
+            refresher: Decides what is renewed; only this worker's thread uses it.
+            caches: Spark's caches of relations.
+            paths: Relations over paths, which no name of a table finds.
             clients: Sessions of clients of Spark Connect.
-            guard: Where failures end.
+            guard: Logs and counts failures.
             control: What the application and the operators want.
-            planning: Answers what Spark reads for its plans.
+            planning: Lets Spark plan from memory.
             connect: Returns a subscriber that is not open yet.
-            names: By which operators know the application.
-            times: How long it waits.
+            names: The names by which operators' rules may name the application.
+            times: How long the worker waits.
         """
         self._condition = CONNECTING, ""  # the state, and the reason for it: swapped together
-        self._was_live = False  # since the subscriber of now was made
-        self.connected = threading.Event()  # set at the first contact
-        self.subscriber: Subscriber | None = None  # which may have ended
+        self._was_live = False  # whether the driver was live with the present subscriber
+        self.connected = threading.Event()  # set once the driver has been live
+        self.subscriber: Subscriber | None = None  # the present subscriber, or the last
         self._refresher = refresher
         self._caches = caches
         self._paths = paths
@@ -156,20 +159,20 @@ class Worker:
         self._names = names
         self._times = times
         self._stopping = threading.Event()
-        self._watch: Watch | None = None  # what the thread waits for, once it serves
-        self._callers: list[threading.Event] = []  # of caught_up, each set after a turn
-        self._unfollowed: frozenset[int] = frozenset()  # topics of which no change arrives
-        self._unseen_at = 0.0  # seconds: when their tables count as changed once more
-        self._preferred: dict[str, float] = {}  # when Spark was last seen to have each table cached
-        self._reloads: set[str] = set()  # names for Iceberg's catalogs, at the next turn
-        self._turned_at = self._started_at = 0.0
+        self._watch: Watch | None = None  # on which the thread waits, once it serves
+        self._callers: list[threading.Event] = []  # of ``caught_up``; a turn sets each
+        self._unfollowed: frozenset[int] = frozenset()  # topics whose changes do not arrive
+        self._unseen_at = 0.0  # monotonic: when their tables count as changed once more
+        self._preferred: dict[str, float] = {}  # by table: when Spark was last seen to cache it
+        self._reloads: set[str] = set()  # names that Iceberg's catalogs load again at the next turn
+        self._turned_at = self._started_at = 0.0  # monotonic
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
 
     @property
     def condition(self) -> tuple[str, str]:
         """The state of the driver: connecting, live, plain or detached; and the reason for it.
 
-        The reason is empty if there is nothing to explain. Any thread may call it.
+        The reason is empty if there is nothing to explain. Any thread may read it.
         """
         return (DETACHED, "") if self._stopping.is_set() else self._condition
 
@@ -179,7 +182,7 @@ class Worker:
         return self.condition[0]
 
     def start(self) -> None:
-        """Start the thread; return once there is contact, or after ``connect_s``."""
+        """Start the thread; return once the driver is live, or after ``connect_s``."""
         self._started_at = time.monotonic()
         self._thread.start()
         self.connected.wait(self._times.connect_s)
@@ -190,15 +193,18 @@ class Worker:
         deadline = time.monotonic() + STOP_S
         while True:
             if self.subscriber is not None:
-                self.subscriber.close()  # which ends its waiting for a hub that is not there
+                self.subscriber.close()  # so that a call which waits for its hub ends
             if self._thread is threading.current_thread():
                 return
-            self._thread.join(STOP_TURN_S)  # it may just make, or open, the subscriber to close
+            self._thread.join(STOP_TURN_S)  # the thread may be about to open another subscriber
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 return
 
     def caught_up(self, *, timeout_s: float) -> bool:
-        """Wait until all changes received so far are refreshed; False: not in time."""
+        """Wait until all changes received so far are refreshed; False: it took longer.
+
+        For any thread.
+        """
         done, until = threading.Event(), time.monotonic() + timeout_s
         self._callers.append(done)
         self.wake()
@@ -206,16 +212,17 @@ class Worker:
         return is_done and self._caches.settle(max(until - time.monotonic(), 0.0))
 
     def wake(self) -> None:
-        """Have the thread look at once what the application wants."""
+        """Have the thread look at once what the application wants. For any thread."""
         watch = self._watch
         if watch is not None:
             watch.wake()
 
     def unfinished(self) -> tuple[str, ...]:
-        """Return the tables that a refresh still works on."""
+        """Return the tables that a refresh still works on; ``*`` stands for every table."""
         return self._caches.unfinished()
 
     def _run(self) -> None:
+        """Follow changes with one subscriber after another, until the driver is detached."""
         retry_s = self._times.retry_s
         while not self._stopping.is_set():
             with self._guard("follow changes", unless=self._stopping.is_set):
@@ -233,12 +240,12 @@ class Worker:
         self._caches.discard()
 
     def _follow(self) -> None:
-        """Follow changes until the subscriber ends; it says why before it leaves its hub."""
+        """Follow changes with a new subscriber until it ends; the condition says why it has."""
         subscriber = self.subscriber = self._connect()
         try:
             subscriber.open()
             watch = subscriber.watch("*", wait=False)
-            self._await_topics(subscriber)  # from here on every change is received
+            self._await_topics(subscriber)  # after this the watch receives every change
             self._serve(watch, subscriber)
             self._become(CONNECTING, ENDED)
         except Exception as error:
@@ -255,13 +262,14 @@ class Worker:
             log.debug("driver's state changed: state=%s reason=%s", state, reason)
 
     def _await_topics(self, subscriber: Subscriber) -> None:
-        """Wait until each topic is followed and current, or no more of them come.
+        """Sync, and wait until each topic is followed, or no more of them come.
 
-        Where no change of the metastore arrives, what other drivers report still does. Everything
-        is synced, for Spark may have cached any table before, as of an unknown time. That may take
-        hours, after a gap in the events: what is held by then stays.
+        The sync is of every table, because Spark may have cached any of them, as of an unknown
+        time. After a gap in the metastore's events it may take hours; each try goes on from what
+        the subscriber holds by then. If no change of the metastore can arrive, the driver goes on:
+        reports of other drivers still arrive.
         """
-        if not self._condition[1]:  # else it says of what the last try has failed
+        if not self._condition[1]:  # else the reason says why the last subscriber has ended
             self._become(CONNECTING, FIRST_SYNC)
         pause_s, left, at = FOLLOW_TURN_S, -1, 0.0
         while not self._stopping.is_set():
@@ -281,7 +289,7 @@ class Worker:
             pause_s = min(pause_s * 2, FOLLOW_TURN_S_MAX)
 
     def _serve(self, watch: Watch, subscriber: Subscriber) -> None:
-        """Refresh what was cached before, then what changes, until ``watch`` ends."""
+        """Renew all relations, then those of tables that change, until ``watch`` ends."""
         now, self._watch = time.monotonic(), watch
         self._apply_control(subscriber)
         late = now > self._started_at + self._times.connect_s
@@ -321,7 +329,10 @@ class Worker:
             log.info("driver switched: control=%s", state)
 
     def _look_at_topics(self, subscriber: Subscriber, *, at_once: bool = False) -> None:
-        """Let tables of topics that are not followed count as changed, now and then, or at once."""
+        """Let tables whose changes do not arrive count as changed, if that is due, or ``at_once``.
+
+        The subscriber's topics, and the reason of the driver's state, are brought up to date.
+        """
         unfollowed, before = subscriber.unfollowed(), self._unfollowed
         if not (unfollowed or before):
             return
@@ -344,7 +355,7 @@ class Worker:
         self._renew_others(None, subscriber)
 
     def _prefer(self, subscriber: Subscriber, unfollowed: Unfollowed, *, now: float) -> None:
-        """Let the topics of tables that Spark has cached come first."""
+        """Have the subscriber follow the topics of tables first that Spark has cached lately."""
         tables = self._refresher.tables
         self._preferred = {
             table: at
@@ -366,7 +377,7 @@ class Worker:
         return max(min(IDLE_S, self._due_s(), self._clients.pause_s), 0.0)
 
     def _rest(self, watch: Watch) -> None:
-        """Let changes of what is not cached gather: they wait for the next turn in any case."""
+        """Let changes of tables gather that no session has cached, until the next turn is due."""
         pause_s = self._refresher.pause_s() if self._refresher.can_wait else None
         left_s = self._turned_at + (pause_s or 0.0) - time.monotonic()
         if left_s > 0:
@@ -374,7 +385,7 @@ class Worker:
             watch.rest(left_s, unless=lambda change: is_cached(change.object))
 
     def _drain(self, watch: Watch, subscriber: Subscriber, *, wait_s: float) -> None:
-        """Take what has changed; wait for it, but not for long."""
+        """Take the changes that have come; wait for the first, at most ``wait_s``."""
         self._stopping.wait(max(self._turned_at + TURN_S - time.monotonic(), 0.0))
         try:
             changes = watch.all_within(wait_s)
@@ -388,7 +399,10 @@ class Worker:
         self._renew_others(changes, subscriber)
 
     def _renew_others(self, changes: Sequence[Change] | None, subscriber: Subscriber) -> None:
-        """Refresh what changed tables have besides relations; None: any table may have changed."""
+        """Have Iceberg's tables, and relations over paths, renewed for ``changes``.
+
+        None: any table may have changed.
+        """
         if self._control.state != ON:
             return
         self._reloads |= {"*"} if changes is None else {one.object for one in changes if one.files}
@@ -399,15 +413,15 @@ class Worker:
                 self._paths.changed_all()
             elif changes:
                 self._paths.changed(changes, find=subscriber.folders)
-        except Exception as exc:  # noqa: BLE001 - as in _turn
+        except Exception as exc:  # noqa: BLE001 - counted as by the guard; see ``_turn``
             self._guard.failed("look for relations over paths", exc)
 
     def _turn(self) -> None:
-        """Look at each session, and do what is to be done there."""
+        """Look at each session, and renew what changes demand there."""
         self._turned_at = time.monotonic()
         try:
             looked = self._caches.look()
-        except Exception as exc:  # noqa: BLE001 - the guard's: entered on the way of each change
+        except Exception as exc:  # noqa: BLE001 - counted as by the guard, which costs more to enter
             self._guard.failed("look at the sessions", exc)
             return
         for order, why in self._caches.failures():
@@ -428,7 +442,7 @@ class Worker:
         renew = self._caches.recache if order.recache else self._caches.renew
         try:
             renew(order.session, order.table, existing=order.existing)
-        except Exception as exc:  # noqa: BLE001 - as above
+        except Exception as exc:  # noqa: BLE001 - counted as by the guard
             self._failed(order, exc)
         else:
             self._refresher.done(order)
@@ -439,7 +453,7 @@ class Worker:
 
 
 def health(subscriber: Subscriber | None) -> Health:
-    """Return what ``subscriber`` knows of its servers."""
+    """Return what ``subscriber`` knows of its servers; None, or a closed one, knows nothing."""
     if subscriber is None:
         return Health()
     try:
@@ -455,9 +469,9 @@ def health(subscriber: Subscriber | None) -> Health:
 
 
 def condition_with(condition: tuple[str, str], servers: Health) -> tuple[str, str]:
-    """Return the state of a driver, and the reason for it, as its ``servers`` make it.
+    """Return the worker's ``condition``, with what its ``servers`` add to it.
 
-    A driver that follows changes is connecting once its hub is away, and says what it does without.
+    A live driver whose hub is away counts as connecting; each problem is added to the reason.
     """
     state, reason = condition
     if state != LIVE:

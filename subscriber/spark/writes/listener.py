@@ -1,29 +1,29 @@
-"""Executions of Spark's JVM, in all of its sessions, taken from a queue there.
+"""Queue: the writes that Spark executes in any session of a context, taken from its JVM.
 
     bus of the context ──every event──▶ TopicastListener (Java) ──commands, batches──▶ its queue
-                        sessions ◀─which─┘                    a thread of the agent ──take──┘
+                   registry ◀──session──┘                    a thread of the agent ◀──take──┘
 
-An adapter. One listener serves a context: the events of all its sessions are on one bus, also those
-of Connect's clients and of sessions that only the JVM has. The listener is a class of Java, so that
-queries never leave the JVM, and the bus, which drops events while a listener takes long, never
-waits for a Python. It queues from the first session on, whether there is an agent or not. The JVM
-never calls Python: ``take`` is a call that waits.
+An adapter. One listener serves a context, on whose bus are the events of all sessions, also of
+those of Connect's clients and those that only the JVM has. The listener is a class of Java, so that
+queries never leave the JVM, and so that the bus never waits for Python: it drops events while a
+listener is slow. The listener queues from the first session on, whether there is an agent or not.
+The JVM never calls Python: ``take`` is a call that waits in the JVM.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-BEGAN: Final = "began"  # only of what writes, and only if it takes longer than the bus
+BEGAN: Final = "began"  # of a write, if it still runs when the bus has brought its begin
 FAILED: Final = "failed"
 INNER_EXECUTED: Final = "inner executed"  # a write inside of another command, which reports it
 INNER_FAILED: Final = "inner failed"
 STARTED: Final = "started"  # a streaming query
-PROGRESS: Final = "progress"  # a batch of it
-TERMINATED: Final = "terminated"
-TABLE_REFRESHED: Final = "table refreshed"  # by a call that executes nothing
+PROGRESS: Final = "progress"  # a batch of a streaming query has ended
+TERMINATED: Final = "terminated"  # a streaming query
+TABLE_REFRESHED: Final = "table refreshed"  # by a call for which Spark executes nothing
 PATH_REFRESHED: Final = "path refreshed"  # by such a call
-MISSED: Final = "missed"  # how many of these were dropped, for want of room
+MISSED: Final = "missed"  # the queue had no room, and has dropped executions
 ENDED: Final = "ended"  # the listener was stopped
 
 NAME: Final = "TopicastListener"
@@ -31,11 +31,12 @@ NAME: Final = "TopicastListener"
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What happened, to the plan of this ``mark``: no two that exist have the same.
+    """One entry of the queue.
 
-    ``of``: returns the QueryExecution, the event of a stream, or the session and the name that a
-    call has refreshed, until the next call is taken. ``missed``: how many were dropped, if that is
-    what happened.
+    ``what``: one of the texts above, or executed. ``mark``: identifies the plan among all that
+    exist. ``missed``: of MISSED, how many executions were dropped. ``of``: returns the
+    QueryExecution, the event of a stream, or the session and the name that a call has refreshed;
+    only until the next entry is taken.
     """
 
     what: str
@@ -45,24 +46,26 @@ class Execution:
 
 
 class Queue:
-    """What one context executes, since its first session; one thread takes it."""
+    """The executions of one context since its first session; for one thread."""
 
     def __init__(self, listener: Any, *, sessions: Any) -> None:
-        """Take it over from a process that has ended, if any.
+        """Take the queue over, perhaps from an agent that has ended.
 
         Args:
-            listener: A TopicastListener.
-            sessions: A Consumer of Java's, which gets the session of each execution, in the JVM.
+            listener: The context's TopicastListener.
+            sessions: A Consumer of Java's, to which the listener passes the session of each
+                execution, in the JVM.
         """
         self._listener = listener
-        self._taken = self._handled = 0  # how many
+        self._taken = 0  # entries
+        self._handled = 0  # of the entries taken, those that no other agent has to take again
         listener.tell(sessions)
 
     def take(self, timeout_s: float, *, handled: bool = True) -> Execution | None:
-        """Return the next execution; None: there was none within ``timeout_s``.
+        """Return the next entry; None: there was none within ``timeout_s``.
 
-        The execution before has been worked on by then. ``handled``: none of those that were taken
-        need be taken by another process if this process is killed.
+        Caller: has worked on the entry before. ``handled``: if this agent is killed, the next agent
+        need not take again any of the entries taken so far.
         """
         self._handled = self._taken if handled else self._handled
         text = str(self._listener.take(int(timeout_s * 1000), self._handled))
@@ -75,9 +78,9 @@ class Queue:
         return Execution(what, int(number), of=self._listener.of)
 
     def settle(self, timeout_s: float) -> bool:
-        """Return within ``timeout_s`` whether all that was queued has been handled."""
+        """Wait, at most ``timeout_s``, until all entries are handled; return whether they are."""
         return bool(self._listener.settle(int(timeout_s * 1000)))
 
     def stop(self) -> None:
-        """Queue nothing any more; what is being taken ends at once."""
+        """Have the listener queue nothing any more; a ``take`` that waits returns at once."""
         self._listener.stop()

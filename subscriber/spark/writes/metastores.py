@@ -1,6 +1,6 @@
-"""Which metastore a session's tables belong to, and which object a name in it means.
+"""Metastores: to which metastore a session writes, and which object a name of it means there.
 
-A driver reports a write only if it is to a metastore that catalogd follows.
+A driver reports a write only if it is to the metastore that its catalogd follows.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ URIS: Final = "hive.metastore.uris"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """What is written: a table, by the parts of its name, or a path.
+    """What a statement writes: a table, by the parts of its ``name``, or a ``path``.
 
-    ``partitions``: names, or with a slash at the end how they begin; none: any of them.
-    ``overwrites``: files that are there are removed.
+    ``partitions``: names of partitions, or with a slash at the end how their names begin; empty:
+    any partition. ``overwrites``: the write removes files that are there.
     """
 
     name: tuple[str, ...] = ()
@@ -27,12 +27,12 @@ class WriteTarget:
     overwrites: bool = False
 
 
-Look = Callable[[str], str]  # a setting's value; empty: it is not set
+Look = Callable[[str], str]  # returns the value of a setting; empty: it is not set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMetastore:
-    """The ``uris`` that reports carry; or why writes are not reported."""
+    """The ``uris`` that reports carry; or the ``reason`` why writes are not reported."""
 
     uris: str = ""
     reason: str = ""
@@ -42,8 +42,8 @@ def metastore_of(*, implementation: str, uris: str, configured: str) -> Reported
     """Return the metastore that a session writes to.
 
     Args:
-        implementation: Of its catalog: hive, or in-memory.
-        uris: ``hive.metastore.uris`` as Spark's client of it has them.
+        implementation: The kind of its catalog: hive, or in-memory.
+        uris: ``hive.metastore.uris``, as Spark's client of the metastore has it.
         configured: ``spark.topicast.metastore``, which takes precedence; empty: not set.
     """
     if implementation != "hive":
@@ -54,13 +54,13 @@ def metastore_of(*, implementation: str, uris: str, configured: str) -> Reported
 
 
 def object_of(target: WriteTarget, *, catalog: str, database: str, conf: Look) -> str | None:
-    """Return the name that is reported of ``target``; None: it is of another catalog.
+    """Return what reports name for ``target``: ``db.table`` or a path; None: of another catalog.
 
     Args:
-        target: What is written: the name is ``db.table``, or its path.
+        target: What a statement writes.
         catalog: The session's current catalog.
-        database: The current database in it.
-        conf: Settings of the session, to know other catalogs by.
+        database: The current database of that catalog.
+        conf: Looks into the settings of the session, which name its other catalogs.
     """
     if target.path:
         return target.path

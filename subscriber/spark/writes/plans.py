@@ -1,7 +1,7 @@
-"""Reads from Spark's JVM the tables and paths of a write, its session, and the objects it names.
+"""Plans: finds the tables and paths that a plan of Spark writes, and the objects that they mean.
 
-An adapter: everything in it is a call through Py4J, 0.1 ms each. All but ``metastore_in_use`` need
-the session's state, which a writing session has, or is about to make.
+An adapter: it calls the JVM through Py4J, 0.1 ms a call. All but ``metastore_in_use`` need the
+session's state, which a session that writes has, or is about to create.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from .metastores import (
 )
 
 _SINK: Final = "FileSink["
-_TABLE_OF: Final = {  # command -> the method that returns its table
+_TABLE_OF: Final = {  # by the command: the method that returns its table
     "InsertIntoHadoopFsRelationCommand": "catalogTable",
     "InsertIntoHiveTable": "table",
     "CreateDataSourceTableAsSelectCommand": "table",
@@ -38,16 +38,16 @@ _TABLE_OF: Final = {  # command -> the method that returns its table
     "AlterTableSerDePropertiesCommand": "tableName",
     "RefreshTableCommand": "tableIdent",
 }
-_SPEC_OF: Final = {  # command -> the method that returns the partition that it names, if any
+_SPEC_OF: Final = {  # by the command: the method that returns the partition that it names, if any
     "InsertIntoHadoopFsRelationCommand": "staticPartitions",
     "InsertIntoHiveTable": "partition",
     "LoadDataCommand": "partition",
     "TruncateTableCommand": "partitionSpec",
 }
 _REFRESHES: Final = frozenset({"RefreshTableCommand", "RefreshTable", "RefreshResource"})
-# what the listener takes for a write, by the plan's class
 WRITES: Final = frozenset({*_TABLE_OF, *_REFRESHES, "InsertIntoHiveDirCommand"})
-_OVERWRITES: Final = {  # command -> method, and its answer if files that are there are removed
+"""The classes of plans that the listener takes for writes: its WRITES are the same."""
+_OVERWRITES: Final = {  # by the command: a method, and what it returns if the write removes files
     "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
     "InsertIntoHiveTable": ("overwrite", "True"),
     "InsertIntoHiveDirCommand": ("overwrite", "True"),
@@ -57,26 +57,31 @@ _OVERWRITES: Final = {  # command -> method, and its answer if files that are th
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a write does to one object: its ``partitions``, and whether files there are removed."""
+    """What a write does to one object: in which ``partitions``, and whether it removes files.
+
+    Without ``partitions`` it may be any of the object's.
+    """
 
     partitions: tuple[str, ...] = ()
     overwrites: bool = False
 
 
 class Plans:
-    """Reads what names mean in one session, whose state exists; keeps what cannot change."""
+    """Resolves names as one session does, whose state exists; for one write."""
 
     def __init__(self, java: Any, jvm: Any, *, configured: str) -> None:
-        """``java`` is the session in the JVM, ``configured`` the settings' metastore, or empty."""
+        """``java``: the JVM's session. ``configured``: ``spark.topicast.metastore``, or empty."""
         self.metastore = metastore_in_use(java, made=True, configured=configured)
         self._jvm = jvm
         self._settings = java.conf()
         self._catalog = java.catalog()
         self._hadoop = java.sparkContext().hadoopConfiguration()
-        self._paths: Spellings | None = None  # made when a path is written
+        self._paths: Spellings | None = None  # read from Hadoop's configuration for the first path
 
     def objects(self, targets: tuple[WriteTarget, ...]) -> dict[str, Touched]:
-        """Return what is reported of ``targets``, by name.
+        """Return the objects that reports of ``targets`` name, with what the write does to each.
+
+        Targets in other catalogs are left out; a path has an object for each of its spellings.
 
         Raises:
             UsageError: a table has a name that cannot be reported.
@@ -102,10 +107,10 @@ class Plans:
         return found
 
     def _conf(self, key: str) -> str:
-        return str(self._settings.get(key, None) or "")  # which checks any other default
+        return str(self._settings.get(key, None) or "")  # Spark would check any other default
 
     def _spellings(self, path: str) -> tuple[str, ...]:
-        """Return ``path`` with the file system that Spark takes for it, in each way to write it."""
+        """Return ``path``, with the file system by which Spark reads it, in each spelling."""
         found = self._jvm.org.apache.hadoop.fs.Path(path)
         whole = str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
         if self._paths is None:
@@ -114,11 +119,12 @@ class Plans:
 
 
 def metastore_in_use(java: Any, *, made: bool, configured: str) -> ReportedMetastore:
-    """Return the metastore that Spark's client of the session ``java`` uses, or will.
+    """Return the metastore that Spark's client in the session ``java`` uses, or is going to use.
 
-    Its settings are the context's, else the options of the session's builder, else Hadoop's, which
-    hold hive-site.xml, ``spark.hadoop.*`` and ``spark.hive.*``. With the session's state they are
-    ``made`` for good. Nothing of the state is made by this.
+    Spark takes its settings from the context, else from the options of the session's builder, else
+    from Hadoop's configuration, which has those of hive-site.xml, ``spark.hadoop.*`` and
+    ``spark.hive.*``. ``made``: the session's state exists, which fixes them. This call does not
+    create it.
     """
     options: dict[str, str] = {}
     if made:
@@ -137,14 +143,14 @@ def metastore_in_use(java: Any, *, made: bool, configured: str) -> ReportedMetas
 
 
 def written(plan: Any) -> tuple[WriteTarget, ...]:
-    """Return what an executed statement, of the analysed ``plan``, has written."""
+    """Return what a statement writes whose analysed plan is ``plan``; empty: it writes nothing."""
     of = plan.children() if plan.getClass().getSimpleName() == "Union" else None
     commands = [plan] if of is None else [of.apply(at) for at in range(of.size())]
     return tuple(found for one in commands if (found := _target(one)) is not None)
 
 
 def refreshed(java: Any, name: str, *, is_path: bool) -> tuple[WriteTarget, ...]:
-    """Return what a call of the session ``java`` has refreshed: a table, or a path."""
+    """Return the table, or the path, that a call of the session ``java`` has refreshed."""
     if is_path:
         return (WriteTarget(path=name),)
     parts = _each(java.sessionState().sqlParser().parseMultipartIdentifier(name))
@@ -152,23 +158,27 @@ def refreshed(java: Any, name: str, *, is_path: bool) -> tuple[WriteTarget, ...]
 
 
 def sink_of(java: Any, query: Any) -> tuple[WriteTarget, ...]:
-    """Return what an active streaming query of the session ``java`` writes, by the query's id."""
+    """Return what an active streaming query of the session ``java`` writes; ``query``: its id."""
     active = java.sharedState().activeStreamingQueries().get(query)
     return () if active is None else sunk(str(active.sink().toString()))
 
 
 def sunk(description: str) -> tuple[WriteTarget, ...]:
-    """Return what a streaming query writes, from the description of its sink."""
+    """Return the path that a streaming query writes, from the ``description`` of its sink.
+
+    Empty: the sink is no file sink, so that another write reports it, or nothing is to be reported.
+    """
     if not description.startswith(_SINK):
         return ()
     return (WriteTarget(path=description[len(_SINK) : -1]),)
 
 
 def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
-    """Return which partitions a write with the static values ``spec`` touches.
+    """Return the partitions that a write with the static values ``spec`` may touch.
 
-    All static: one partition; else those that begin with the leading values.
-    Columns that are not known are those of ``spec``, which then is only how names begin.
+    If each of ``columns`` has a static value, it is one partition; else all whose names begin with
+    the values of the first columns. Without ``columns``, which then are not known, only the first
+    value of ``spec`` is used, as a beginning.
     """
     keys: list[str] = []
     for column in columns or list(spec)[:1]:
@@ -182,6 +192,7 @@ def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
 
 
 def _target(command: Any) -> WriteTarget | None:
+    """Return what a command of Spark writes or refreshes; None: it is no such command."""
     kind = str(command.getClass().getSimpleName())
     if kind == "InsertIntoHiveDirCommand":
         location = _of(command.storage().locationUri())
@@ -209,7 +220,7 @@ def _target(command: Any) -> WriteTarget | None:
         if part is not None
     )
     if len(name) == 2:
-        name = (CATALOG, *name)  # these commands are of no other catalog
+        name = (CATALOG, *name)  # Spark has these commands for tables of this catalog alone
     spec = _spec(_of(getattr(command, _SPEC_OF[kind])())) if kind in _SPEC_OF else {}
     return WriteTarget(
         name=name,
@@ -219,7 +230,7 @@ def _target(command: Any) -> WriteTarget | None:
 
 
 def _refreshed(resolved: Any) -> WriteTarget | None:
-    """Return the table of a REFRESH where a plugin replaces the catalog; it may be a format's."""
+    """Return the table of a REFRESH TABLE where a plugin replaces the catalog; None: it is none."""
     if resolved.getClass().getSimpleName() != "ResolvedTable":
         return None
     identifier = resolved.identifier()
@@ -228,6 +239,7 @@ def _refreshed(resolved: Any) -> WriteTarget | None:
 
 
 def _overwrites(command: Any, kind: str) -> bool:
+    """Return whether ``command``, of the class ``kind``, removes files that are there."""
     if kind not in _OVERWRITES:
         return kind == "TruncateTableCommand"
     method, answer = _OVERWRITES[kind]
@@ -235,7 +247,7 @@ def _overwrites(command: Any, kind: str) -> bool:
 
 
 def _spec(of: Any) -> dict[str, str]:
-    """Read a map of Scala from columns to values, or to values that there may be."""
+    """Read Scala's map of columns to values, or to Options; leave columns without a value out."""
     found = {}
     for pair in _each(of) if of is not None else ():
         value = _of(pair._2())

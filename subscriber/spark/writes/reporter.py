@@ -1,10 +1,11 @@
-"""Reports the writes of this driver to catalogd.
+"""Reporter: reports the writes of this driver to catalogd.
 
     listener ──began──▶ intent ──ended──▶ written, or failed
 
-All go into the outbox, which keeps them until catalogd has them; the queue keeps the last writes as
-well, for the next agent, if this agent is killed. A driver's Python waits until what it has written
-was worked on, ACK_S at most, so that in the usual case a reader after it is fresh.
+All reports go into the outbox, which keeps them until catalogd has acknowledged them. The JVM's
+queue keeps the last writes as well, for the next agent, if this agent is killed. After each write
+the thread waits for catalogd, ACK_S at most, and the application's Python for the thread, so that
+as a rule the next reader sees the write.
 """
 
 import logging
@@ -40,36 +41,36 @@ from .listener import (
 from .metastores import ReportedMetastore, WriteTarget
 from .plans import Plans, Touched, refreshed, sink_of, sunk, written
 
-ACK_S: Final = 0.003  # that catalogd is waited for; of 5 ms that a write may cost
-FLUSH_S: Final = 2.0  # at the end, for what was written last
-# That an execution is waited for, between two looks at the state. No longer than the pause before
-# the next agent: in the JVM the call of a killed agent waits on, and takes what is executed.
+ACK_S: Final = 0.003  # that a write waits for catalogd; a write may cost 5 ms in all
+FLUSH_S: Final = 2.0  # at the end, for the last writes
+# For one ``take`` of the queue, between two looks at the state. No longer than the pause before the
+# next agent: in the JVM the call of a killed agent waits on, and takes the next execution.
 TAKE_S: Final = 1.0
-LOOK_S: Final = 10.0  # between two looks which metastore it is
+LOOK_S: Final = 10.0  # between two looks to which metastore the driver writes
 REPORTED: Final = "reported"
 NOT_REPORTED: Final = "not reported"
-NO_CONTACT: Final = "not known yet: catalogd has not answered"  # what is written meanwhile waits
-BEGUN_MAX: Final = 1000  # executions, and streams, that write at the same time
+NO_CONTACT: Final = "not known yet: catalogd has not answered"  # the outbox keeps writes meanwhile
+BEGUN_MAX: Final = 1000  # executions that write at the same time; and as many streams
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A write that has begun; ``overwrites``: if it succeeds, files that were there are gone."""
+    """A write to one object that has begun."""
 
-    name: str  # what is written
+    name: str  # of the object
     intent: WriteIntent
-    overwrites: bool
+    overwrites: bool  # if it succeeds, files that were there are gone
 
-    def end(self, *, failed: bool, overwritten: bool = False) -> None:
-        """Report how it ended."""
-        self.intent.end(failed=failed, overwritten=overwritten or self.overwrites)
+    def end(self, *, failed: bool) -> None:
+        """Report how the write ended."""
+        self.intent.end(failed=failed, overwritten=self.overwrites)
 
 
 @dataclass(frozen=True, slots=True)
 class _Execution:
-    """What is written now: its ``objects``, and the intents of them."""
+    """An execution that writes now: its ``objects`` by name, and the intent of each."""
 
     objects: dict[str, Touched]
     intents: list[_Begun]
@@ -84,7 +85,7 @@ class _Stream:
 
 
 class Reporter:
-    """Reports what one context executes, in a thread of its own."""
+    """Reports the writes of one context, in a thread of its own."""
 
     def __init__(
         self,
@@ -97,19 +98,20 @@ class Reporter:
         configured: str,
         queue: Queue,
     ) -> None:
-        """Make it; nothing is taken before ``start``.
+        """Take nothing from the queue before ``start``.
 
         Args:
-            sessions: Of the driver.
+            sessions: The driver's.
             outbox: Takes the reports.
-            guard: Where failures end.
-            control: Whether anything is to be reported.
-            metastore_of: Returns the metastore that a session writes to, if it has a state or not.
+            guard: Logs and counts failures.
+            control: Says whether anything is to be reported.
+            metastore_of: Returns the metastore to which a session writes, whether it has a state
+                or not.
             configured: The metastore that the settings name; empty: none.
-            queue: What is executed.
+            queue: Has what the context executes.
         """
-        self.reason = ""  # why writes are not reported
-        self.missed = 0  # executions that were dropped before they were taken
+        self.reason = ""  # why writes are not reported; empty: they are
+        self.missed = 0  # executions that the queue has dropped
         self._sessions = sessions
         self._outbox = outbox
         self._guard = guard
@@ -117,21 +119,21 @@ class Reporter:
         self._metastore_of = metastore_of
         self._configured = configured
         self._queue = queue
-        self._look_at = 0.0  # when the metastore is looked at again
+        self._look_at = 0.0  # monotonic: when the thread looks again to which metastore it writes
         self._jvm: Any = None
-        self._begun: dict[int, _Execution] = {}  # what is written now, by execution
-        self._streams: dict[str, _Stream] = {}  # by the id of a run
+        self._begun: dict[int, _Execution] = {}  # executions that write now, by mark
+        self._streams: dict[str, _Stream] = {}  # active streaming queries, by the id of their run
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topicast-reports", daemon=True)
 
     def start(self, session: Any) -> None:
         """Start the thread; ``session``: one of the driver's."""
         self._jvm = session._jvm
-        self._is_reported(self._metastore_of(session))
+        self._take_metastore(self._metastore_of(session))
         self._thread.start()
 
     def stop(self) -> None:
-        """Report what was written until now, and end the thread."""
+        """Report the writes that have ended by now, and end the thread."""
         if not self._thread.is_alive():
             return
         with self._guard("wait for the last executions", unless=self._is_stopped):
@@ -144,13 +146,16 @@ class Reporter:
         self._thread.join(TAKE_S)
 
     def report_statement(self, table: str, *, named: bool) -> None:
-        """Report that a statement has changed ``table``, and no data; ``named``: its name, too."""
+        """Report that a statement has changed ``table``, but no data of it; for any thread.
+
+        ``named``: the table was created, dropped or renamed.
+        """
         if self._control.is_on and not self.reason:
-            with suppress(UsageError):  # Spark has names that no table can have
+            with suppress(UsageError):  # Spark allows names that no table of a metastore has
                 report_statement(self._outbox, table, named=named)
 
     def status(self) -> str:
-        """Return ``reported``, with any exception to that, or why writes are not reported."""
+        """Return REPORTED, with what is an exception to it; or why writes are not reported."""
         outbox, lost = self._outbox, self.missed + self._outbox.discarded
         why = "" if self._control.is_on else "control is off"
         why = why or self.reason or outbox.refusal
@@ -163,7 +168,7 @@ class Reporter:
         return f"{REPORTED}, but {but}" if but else REPORTED
 
     def take(self, execution: Execution) -> None:
-        """Report what was executed."""
+        """Report what ``execution`` has written, or is about to write."""
         what = execution.what
         with self._guard("read what was written", unless=self._is_stopped):
             if what == MISSED:
@@ -181,7 +186,7 @@ class Reporter:
                 self._report_execution(execution)
 
     def _begin_execution(self, execution: Execution) -> None:
-        """Report that something is written; keep what it is until it ends."""
+        """Report the intents of an execution that writes, and keep them until it ends."""
         objects = self._objects(execution.of())
         if not objects:
             return
@@ -201,10 +206,11 @@ class Reporter:
     def _report_refresh(self, what: str, session: Any, name: str) -> None:
         if not self._control.is_on:
             return
-        plans = Plans(session, self._jvm, configured=self._configured)
-        if self._is_reported(plans.metastore):
-            is_path = what == PATH_REFRESHED
-            self._report(plans.objects(refreshed(session, str(name), is_path=is_path)))
+        objects = self._touched(
+            session, refreshed(session, str(name), is_path=what == PATH_REFRESHED)
+        )
+        if objects:
+            self._report(objects)
             self._await()
 
     def _report(self, objects: Mapping[str, Touched], *, failed: bool = False) -> None:
@@ -219,29 +225,34 @@ class Reporter:
             )
 
     def _end_begun(self, mark: int, *, failed: bool) -> _Execution | None:
-        """End the intents of an execution; return what it was, None if its begin was missed."""
+        """End the intents of an execution; return it, or None: the queue had no begin of it."""
         began = self._begun.pop(mark, None)
         for one in began.intents if began is not None else ():
             one.end(failed=failed)
         return began
 
     def _objects(self, execution: Any) -> dict[str, Touched]:
-        """Return what an execution writes that is reported, by name."""
+        """Return the objects that a QueryExecution writes, as far as they are reported."""
         found = written(execution.analyzed()) if self._control.is_on else ()
-        if not found:
-            return {}
-        plans = Plans(execution.sparkSession(), self._jvm, configured=self._configured)
-        return plans.objects(found) if self._is_reported(plans.metastore) else {}
+        return self._touched(execution.sparkSession(), found) if found else {}
+
+    def _touched(self, java: Any, found: tuple[WriteTarget, ...]) -> dict[str, Touched]:
+        """Return the objects that ``found`` means in the JVM's session ``java``, by name.
+
+        There are none if the session writes to another metastore than catalogd follows.
+        """
+        plans = Plans(java, self._jvm, configured=self._configured)
+        return plans.objects(found) if self._take_metastore(plans.metastore) else {}
 
     def _intents(self, objects: Mapping[str, Touched]) -> list[_Begun]:
-        """Report that these are about to be written."""
+        """Report that ``objects`` are about to be written."""
         return [
             _Begun(name, WriteIntent(self._outbox, name, touched.partitions), touched.overwrites)
             for name, touched in objects.items()
         ]
 
     def _end_all(self) -> None:
-        """End all writes of the JVM as failed: their ends may have been missed, or will be."""
+        """End all writes of the JVM as failed: the queue may have dropped their ends."""
         begun = [one.intents for one in self._begun.values()]
         begun += [one.intents for one in self._streams.values()]
         self._begun, self._streams = {}, {}
@@ -249,7 +260,10 @@ class Reporter:
             one.end(failed=True)
 
     def _follow_stream(self, what: str, event: Any) -> None:
-        """Report the batches of a stream into files; an active stream has begun its next batch."""
+        """Report the batches of a streaming query into files.
+
+        A query has begun its next batch as soon as the batch before has ended.
+        """
         if what == PROGRESS:
             progress = event.progress()
             run, batch = str(progress.runId().toString()), int(progress.batchId())
@@ -266,7 +280,7 @@ class Reporter:
                     one.intent.abandon()
             return
         intents = stream.intents
-        if batch > stream.batch or what == STARTED:  # an idle query repeats its last batch
+        if batch > stream.batch or what == STARTED:  # an idle query reports its last batch again
             objects = self._objects_of_stream(found)
             for one in intents or self._intents(objects if what == PROGRESS else {}):
                 one.end(failed=False)
@@ -276,7 +290,7 @@ class Reporter:
             self._end_all()
 
     def _sink_of(self, event: Any) -> tuple[WriteTarget, ...]:
-        """Return what a stream that has started writes."""
+        """Return what a streaming query writes that has started."""
         session = self._sessions.current()
         return () if session is None else sink_of(session._jsparkSession, event.id())
 
@@ -284,15 +298,18 @@ class Reporter:
         session = self._sessions.current()
         if not found or session is None or not self._control.is_on:
             return {}
-        plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
-        return plans.objects(found) if self._is_reported(plans.metastore) else {}
+        return self._touched(session._jsparkSession, found)
 
     def _await(self) -> None:
-        """Let catalogd have what was reported, if it takes no longer than usual."""
+        """Wait, ACK_S at most, until catalogd has acknowledged what was reported."""
         self._outbox.flush(ACK_S)
 
-    def _is_reported(self, metastore: ReportedMetastore) -> bool:
-        """Return whether what is written to ``metastore`` is reported; the status says why not."""
+    def _take_metastore(self, metastore: ReportedMetastore) -> bool:
+        """Report writes to ``metastore`` from now on, if catalogd may follow it; else note why not.
+
+        Returns:
+            Whether writes to it are reported.
+        """
         reason = metastore.reason
         if not reason and not self._outbox.follow(metastore.uris):
             reason = f"it writes to {metastore.uris}, reports are about {self._outbox.metastore}"
@@ -303,7 +320,7 @@ class Reporter:
         logged = ""
         while not self._stopping.is_set():
             now, is_taken = time.monotonic(), False
-            with self._guard("look which metastore it is", unless=self._is_stopped):
+            with self._guard("look to which metastore the driver writes", unless=self._is_stopped):
                 self._look(now)
             state = self.reason or self._outbox.refusal or self._outbox.delay
             if state and state != logged:
@@ -315,7 +332,7 @@ class Reporter:
                 self._stopping.wait(TAKE_S)
 
     def _take_next(self, timeout_s: float) -> bool:
-        """Report what is executed next, if it comes in time; False: no more will come."""
+        """Report the next execution, if it comes in time; False: the listener was stopped."""
         execution = self._queue.take(timeout_s, handled=not self._outbox.pending)
         if execution is None:
             return True
@@ -325,12 +342,12 @@ class Reporter:
         return True
 
     def _is_stopped(self) -> bool:
-        """Whether calls into the JVM may fail: it ends, or the driver is detached."""
+        """Return whether calls into the JVM may fail: it ends, or the driver is being detached."""
         return self._stopping.is_set() or self._sessions.current() is None
 
     def _look(self, now: float) -> None:
-        """Look now and then which metastore it is: another context may have another metastore."""
+        """Look every LOOK_S to which metastore the driver writes: a new context may change it."""
         session = self._sessions.current()
         if session is not None and now >= self._look_at:
             self._look_at = now + LOOK_S
-            self._is_reported(self._metastore_of(session))
+            self._take_metastore(self._metastore_of(session))

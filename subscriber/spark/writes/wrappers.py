@@ -1,11 +1,11 @@
-"""Wraps PySpark's own methods that write: they return once what they wrote is reported.
+"""Wraps PySpark's methods that write, so that they return once the agent has reported the write.
 
     DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ the method itself ──▶ settle
     SparkSession.catalog.refreshTable, refreshByPath ──▶ the method itself ──▶ refreshed
 
-The listener in the JVM sees what was written. It does not see the last two, for which Spark
-executes nothing, so their wrapper names what was refreshed. A wrapper adds nothing to what the
-method returns or raises. Undoing leaves wrappers that others have put over ours.
+The listener in the JVM sees the writes. It does not see the last two methods, for which Spark
+executes nothing, so their wrapper names what they refresh. A wrapper returns and raises what the
+method does. If somebody has wrapped our wrapper, undoing leaves both, and ours does nothing more.
 """
 
 import re
@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of the wrapped method ``name`` of ``it``, which ``run`` makes."""
+    """A call of the wrapped method ``name`` of the object ``it``; ``run`` calls the original."""
 
     it: Any
     name: str
@@ -40,21 +40,25 @@ _V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "ov
 _REFRESHES: Final = {"refreshTable": "tableName", "refreshByPath": "path"}
 _QUERY: Final = re.compile(
     r"[\s(]*(?:select|values|table|describe|desc|show|explain|set|use)\b", re.IGNORECASE
-)  # statements that write nothing, but for those of others: what waits in vain waits 3 ms
+)
+"""Statements that write nothing, so that their caller need not wait. It waits 3 ms for others."""
 
 
 class CallReports(Protocol):
-    """Takes reports of calls; none of its methods raises."""
+    """Takes what wrapped methods have done; none of its methods raises."""
 
     def settle(self) -> None:
-        """Wait a moment until what was executed is reported."""
+        """Wait a moment until the agent has reported what Spark has executed."""
 
     def refreshed(self, session: Any, name: str, *, is_path: bool) -> None:
-        """Report that a table, or a path, was refreshed; wait a moment for that."""
+        """Report that the application has refreshed a table, or a path; then as ``settle``."""
 
 
 def install(reports: CallReports, kind: type) -> Callable[[], None]:
-    """Wrap what writes in the process of a session of ``kind``; return what undoes that."""
+    """Wrap the methods that write in this process; return what undoes that.
+
+    ``kind``: the class of its sessions.
+    """
     from pyspark.sql.catalog import Catalog
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
@@ -89,9 +93,10 @@ def install(reports: CallReports, kind: type) -> Callable[[], None]:
 
 
 def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
-    """Let ``around`` call the method ``name`` of ``kind``, if it has that; return the undoing.
+    """Have ``around`` called instead of the method ``name`` of ``kind``; return what undoes that.
 
-    It is wrapped in the class that has it: what users derive of it is wrapped, too.
+    The method is wrapped in the class that defines it, so that classes that users derive of it have
+    the wrapper, too. If no class defines it, nothing is wrapped.
     """
     owner = next((one for one in kind.__mro__ if name in one.__dict__), None)
     if owner is None:
