@@ -1,1 +1,1 @@
-"""The endpoint: a driver's subscriber as a metastore to read from, on loopback."""
+"""The endpoint: answers reads of Hive's client from a driver's subscriber, on loopback."""

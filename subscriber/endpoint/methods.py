@@ -1,11 +1,12 @@
-"""Methods: what Spark's Hive client asks of a metastore when it reads, answered from a subscriber.
+"""Methods: the methods by which Spark's Hive client reads a metastore, answered by a subscriber.
 
     request ──▶ contents ──▶ bytes that the metastore returned, spliced into a reply
 
-An answer that is not certain here is refused, and the client then asks the metastore: that there is
-no such object (a list of what was asked for by name is whole, or refused), tables whose readers the
-metastore examines or that have a catalog of their own, and selections that it reads otherwise.
-Source: hive_metastore.thrift of Hive 2.3; what Spark calls: docs/design/0021-endpoint.md.
+A request that the metastore might answer differently is refused, so that the client asks the
+metastore: for an object that is not here (a list of objects by name is whole, or refused), for
+tables whose readers the metastore examines or that have a catalog of their own, and for selections
+that the metastore reads otherwise.
+Source: hive_metastore.thrift of Hive 2.3; which methods Spark calls: docs/design/0021-endpoint.md.
 """
 
 import re
@@ -29,20 +30,24 @@ SUCCESS: Final = 0
 TRANSACTIONAL: Final = "transactional"  # a parameter of ACID and of insert-only tables
 TABLE_FORMAT: Final = "table_type"  # a parameter of Iceberg's tables
 ICEBERG: Final = "iceberg"
-PRIVILEGES: Final = "partition_level_privilege"  # whose partitions have privileges of their own
+PRIVILEGES: Final = "partition_level_privilege"  # a parameter: each partition has its own
 
-_PATTERN: Final = re.compile(r"[\w*|]*")  # of names, in which * stands for anything and | for or
+_PATTERN: Final = re.compile(r"[\w*|]*")  # of names: * stands for any text, | for or
 
 Answer = Callable[[Contents, Arguments], Iterator[bytes]]
 
 
 class NotServed(UsageError):
-    """This object, or this selection, is the metastore's to answer."""
+    """Only the metastore can answer for this object, or this selection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """``answer`` gives the field of the result; ``error`` is the field of its MetaException."""
+    """A method of the metastore.
+
+    ``answer`` returns the pieces of the field of the result that has the value. ``error`` is the
+    number of the field that has a MetaException.
+    """
 
     answer: Answer
     error: int
@@ -104,7 +109,11 @@ def _get_tables_req(contents: Contents, given: Arguments) -> Iterator[bytes]:
 
 
 def _tables_of(contents: Contents, db: str, names: Sequence[str]) -> list[bytes]:
-    """Return the structs of the tables ``names``, each once, or none if a table is not served."""
+    """Return the structs of the tables ``names``, each once.
+
+    Raises:
+        NoSuchObject, NotServed: one of the tables is not here, or not served.
+    """
     return [_table(contents, db, name) for name in dict.fromkeys(map(str.lower, names))]
 
 
@@ -118,7 +127,7 @@ def _get_partition(contents: Contents, given: Arguments) -> Iterator[bytes]:
     keys = _partitioned(contents.head(db, table)).partition_keys
     values = given.texts(3)
     if not all(values):
-        raise NotServed("a partition is asked for by values of which one is empty")
+        raise NotServed("a partition is requested by values of which one is empty")
     return _one(contents, (db, table), partition_name(keys, values))
 
 
@@ -132,6 +141,7 @@ def _get_partition_by_name(contents: Contents, given: Arguments) -> Iterator[byt
 
 
 def _one(contents: Contents, table: tuple[str, str], name: str) -> Iterator[bytes]:
+    """Return the field with the partition ``name``, which is there or refused."""
     count, structs = _structs(contents, table, by_names([name]))
     if count != 1:
         raise NoSuchObject(f"{table_name(*table)}/{name}")
@@ -178,6 +188,7 @@ def _partitions(
 def _structs(
     contents: Contents, table: tuple[str, str], selector: Selector, *, first: int | None = None
 ) -> tuple[int, Iterator[bytes]]:
+    """Return how many partitions are selected, and their structs; ``first``: at most so many."""
     snapshot = contents.partitions(*table, selector)
     _partitioned(snapshot.head_of(*table))
     return snapshot.structs(*table, selector, first=first)
@@ -205,14 +216,15 @@ def _name(given: Arguments) -> tuple[str, str]:
 
 
 def _limit(given: Arguments, field: int) -> int | None:
-    """Return how many partitions at most, in the order of their names; None: all."""
+    """Return how many partitions the client wants at most, the first by name; None: all."""
     limit = given.number(field, default=-1)
     if limit == 0:
-        raise NotServed("no partition is asked for")
+        raise NotServed("no partition is requested")
     return None if limit < 0 else limit
 
 
 def _check_privileges(contents: Contents, given: Arguments) -> None:
+    """Raise NotServed if partitions of the table have privileges, which a reply would carry."""
     table = contents.head(*_name(given)).table
     if any(key.lower() == PRIVILEGES for key in table.parameters):
         raise NotServed(f"partitions of {table.full_name} have privileges of their own")
@@ -225,7 +237,11 @@ def _partitioned(head: Head) -> Table:
 
 
 def _served(table: Table) -> Table:
-    """Return ``table`` if everybody who may read it is answered the same."""
+    """Return ``table``, unless the metastore's answer may depend on who reads it.
+
+    Raises:
+        NotServed: it may.
+    """
     if table.parameters.get(TRANSACTIONAL, "").lower() == "true":
         raise NotServed(f"{table.full_name} is transactional: the metastore examines its readers")
     if table.parameters.get(TABLE_FORMAT, "").lower() == ICEBERG:
@@ -234,7 +250,7 @@ def _served(table: Table) -> Table:
 
 
 def _like(pattern: str) -> Callable[[str], object]:
-    """Return the test of names that a pattern of Hive's stands for."""
+    """Return the function that tests a name by a ``pattern`` of Hive's."""
     if not _PATTERN.fullmatch(pattern):
         raise NotServed(f"names like {pattern!r}: the metastore knows what that means")
     return re.compile(pattern.lower().replace("*", ".*")).fullmatch

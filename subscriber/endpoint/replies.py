@@ -1,9 +1,9 @@
 """Replies: messages of Thrift's binary protocol, around bytes that the metastore has returned.
 
-    reply = header, result, STOP        result = field 0: what was asked for
-                                               | field n: an exception of the method's
+    reply = header, result, STOP        result = field 0: the value that the method returns
+                                               | field n: an exception that the method declares
 
-A reply is an iterator of pieces. What is long is made piece by piece, while the client reads it.
+A reply is an iterator of pieces, so that the server makes a long reply while the client reads it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,28 +13,28 @@ from typing import Final
 from .requests import VERSION, Request
 
 REPLY: Final = b"\x02"
-EXCEPTION: Final = b"\x03"  # none of the method's: of the protocol or of the server
+EXCEPTION: Final = b"\x03"  # a TApplicationException, which no method declares
 
-UNKNOWN_METHOD: Final = 1  # of a TApplicationException
-INTERNAL_ERROR: Final = 6
+UNKNOWN_METHOD: Final = 1  # a kind of TApplicationException
+INTERNAL_ERROR: Final = 6  # likewise
 
 STRUCT: Final = b"\x0c"
 LIST: Final = b"\x0f"
 TEXT: Final = b"\x0b"
 I32: Final = b"\x08"
 STOP: Final = b"\0"
-NAMES_AT_ONCE: Final = 1000  # of a list, in one piece of about 30 KB
+NAMES_AT_ONCE: Final = 1000  # of a list, in one piece: about 30 KB
 
 Pieces = Iterable[bytes]
 
 
 def result(request: Request, success: Pieces) -> Iterator[bytes]:
-    """Return the reply that gives ``success``, a field; without pieces the method returns void."""
+    """Return the reply with ``success``, the pieces of field 0; none if the method returns void."""
     return chain((_header(request, REPLY),), success, (STOP,))
 
 
 def failure(request: Request, field: int, message: str) -> Iterator[bytes]:
-    """Return the reply with an exception of the method's, in ``field``, that has one text."""
+    """Return the reply with an exception that the method declares as ``field``, of one text."""
     return iter((_header(request, REPLY) + struct_field(field, _error(message)) + STOP,))
 
 
@@ -46,7 +46,7 @@ def application_error(request: Request, kind: int, message: str) -> Iterator[byt
 
 
 def struct_field(field: int, struct: bytes) -> bytes:
-    """Return a field that is ``struct``."""
+    """Return the bytes of a field whose value is the struct ``struct``, without its STOP."""
     return STRUCT + _number(field) + struct
 
 

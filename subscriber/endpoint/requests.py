@@ -1,8 +1,8 @@
-"""Requests: messages of Thrift's binary protocol, read as they arrive, however they are cut.
+"""Requests: messages of Thrift's binary protocol, read from bytes as they arrive, in any parts.
 
-A message is ``80 01 00, kind, name, number, arguments``; the arguments are one struct. Nothing says
-how long a message is, so it is read value by value; a value that says that it is longer than what a
-request may be is refused at once, and nothing is kept for it.
+A message is ``80 01 00, kind, name, number, arguments``; the arguments are one struct. A message
+does not say how long it is, so the reader reads it value by value. It refuses a value at once that
+announces more bytes than a request may have, so that no memory is kept for it.
 Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md
 """
 
@@ -25,11 +25,11 @@ from ...topics.objects.encoding.thrift import (
 
 VERSION: Final = b"\x80\x01\x00"
 CALL: Final = 1
-ONEWAY: Final = 4
-NAME_BYTES_MAX: Final = 128  # of a method; Hive's longest has 45
-DEPTH_MAX: Final = 4  # a struct in that of the arguments, and a list in it
-REQUEST_BYTES_MAX: Final = 2 << 20  # a filter of 1 MiB, which filters/tokens.py allows, and more
-ITEMS_MAX: Final = 50_000  # of a list; Hive asks for 300 partitions at once
+ONEWAY: Final = 4  # of the methods only ``shutdown`` is, after which the connection is closed
+NAME_BYTES_MAX: Final = 128  # of a method's name; Hive's longest has 45
+DEPTH_MAX: Final = 4  # of nested values; the arguments, a struct in them, and a list in it are 3
+REQUEST_BYTES_MAX: Final = 2 << 20  # filters/tokens.py allows a filter of 1 MiB; twice that
+ITEMS_MAX: Final = 50_000  # of a list; Hive requests 300 partitions at once
 
 Value: TypeAlias = "bool | int | bytes | list[Value] | dict[int, Value]"
 _Reading: TypeAlias = Generator[int, bytes, Value]
@@ -38,7 +38,7 @@ _Reading: TypeAlias = Generator[int, bytes, Value]
 class Arguments:
     """A struct of a request, read by the numbers of its fields.
 
-    A field that is missing, or of another type, raises WireError.
+    Each method raises WireError if the field is missing, or of another type.
     """
 
     def __init__(self, fields: dict[int, Value]) -> None:
@@ -79,12 +79,11 @@ class Arguments:
 
 
 class Request(NamedTuple):
-    """A call of ``method``; the reply repeats its ``number``, and ``is_oneway`` has none."""
+    """A call of ``method``; the reply repeats its ``number``."""
 
     method: str
     number: bytes
     arguments: Arguments
-    is_oneway: bool
 
 
 class RequestReader:
@@ -92,30 +91,30 @@ class RequestReader:
 
     def __init__(self, *, bytes_max: int = REQUEST_BYTES_MAX) -> None:
         self.bytes_max = bytes_max  # of one request
-        self._buffer = bytearray()
-        self._read_bytes = 0  # of the request, without what is in the buffer
+        self._buffer = bytearray()  # what has arrived and is not read
+        self._read_bytes = 0  # of the present request
         self._reading = _request()
-        self._needed = next(self._reading)  # bytes, to go on with reading
+        self._needed = next(self._reading)  # bytes that the next step of reading takes
 
     @property
     def is_half(self) -> bool:
-        """Whether something has arrived of a request that was not returned."""
+        """Whether bytes have arrived of a request that ``next`` has not returned yet."""
         return self.held_bytes > 0
 
     @property
     def held_bytes(self) -> int:
-        """How much has arrived of a request that is not whole."""
+        """How many bytes have arrived of requests that ``next`` has not returned yet."""
         return len(self._buffer) + self._read_bytes
 
     def feed(self, data: bytes) -> None:
-        """Add what has arrived."""
+        """Add bytes that have arrived."""
         self._buffer += data
 
     def next(self) -> Request | None:
-        """Return the next request; None if it is not whole.
+        """Return the next request; None: it has not arrived whole.
 
         Raises:
-            WireError: what arrived is not a request, or it is too long; nothing more can be read.
+            WireError: the bytes are no request, or it is too long; no more requests can be read.
         """
         pos = 0
         try:
@@ -138,7 +137,7 @@ class RequestReader:
 
 
 def _request() -> Generator[int, bytes, Request]:
-    """Read one message: yields how many bytes it needs next, and is sent these."""
+    """Read one message: yield how many bytes the next step takes, and be sent these bytes."""
     lead = yield 4
     if lead[:3] != VERSION or lead[3] not in (CALL, ONEWAY):
         raise WireError(f"a request begins with {lead!r}: not a call of the strict binary protocol")
@@ -149,7 +148,7 @@ def _request() -> Generator[int, bytes, Request]:
     number = yield 4
     arguments = yield from _struct(0)
     assert isinstance(arguments, dict)
-    return Request(method, number, Arguments(arguments), lead[3] == ONEWAY)
+    return Request(method, number, Arguments(arguments))
 
 
 def _struct(depth: int) -> _Reading:

@@ -3,9 +3,9 @@
     accept ──own user, room──▶ reading ──whole request──▶ writing ──reply sent──▶ reading …
                                            └──not at once──▶ in another thread ──┘
 
-Replies are made while they are sent: a connection has one piece of its reply in memory, and its
-turn ends after TURN_BYTES. Limits end a connection: the Hive client at its other end then asks the
-metastore, and connects again.
+The server makes a reply while it sends it: a connection has one piece of its reply in memory, and
+its turn ends after TURN_BYTES. A connection that exceeds a limit is closed, so that the Hive client
+at its other end asks the metastore, and connects again.
 """
 
 import logging
@@ -29,10 +29,10 @@ from .requests import REQUEST_BYTES_MAX, Request, RequestReader
 from .service import SENT_BYTES, TURNED_AWAY, WAITED, WORK, Left, NotAdmitted, Service
 
 HOST: Final = "127.0.0.1"
-RECV_BYTES: Final = 64 << 10
-PIECE_BYTES: Final = 64 << 10  # small pieces of a reply are sent together
+RECV_BYTES: Final = 64 << 10  # received at once
+PIECE_BYTES: Final = 64 << 10  # of a reply, sent at once: smaller pieces are joined
 TURN_BYTES: Final = 256 << 10  # 0.5 ms of work; then other connections have their turn
-STRANGER_BYTES_MAX: Final = 4 << 10  # of a request before the token: a user and 100 groups
+STRANGER_BYTES_MAX: Final = 4 << 10  # of a request before the token: a user's name and 100 groups
 JOIN_S: Final = 1.0  # for the thread to end
 
 log = logging.getLogger(__name__)
@@ -40,20 +40,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When connections are ended, and how many there may be."""
+    """How many connections there may be, and when the server closes one."""
 
-    connections_max: int = 64  # a router's pool has 4 to 8 readers, and replaces broken connections
-    backlog_max: int = 16
+    connections_max: int = 64  # a router has 4 to 8 clients, and replaces broken connections
+    backlog_max: int = 16  # connections that the kernel keeps until the server accepts them
     admit_s: float = 5.0  # from connecting to the token
-    request_s: float = 5.0  # from a request's first byte to its last: they are short
-    reply_s: float = 60.0  # for a client to read a reply; it keeps an old version in memory
+    request_s: float = 5.0  # from a request's first byte to its last: requests are short
+    reply_s: float = 60.0  # for a client to read a reply, which keeps an old version in memory
     request_bytes_max: int = REQUEST_BYTES_MAX
-    requests_bytes_max: int = 8 << 20  # of half requests of all connections
+    requests_bytes_max: int = 8 << 20  # of the requests that have arrived in part, in sum
     pullers_max: int = 4  # threads that wait for catalogd
 
 
 class _Connection:
-    """One client. ``deadline``: when it is ended, whatever it does until then."""
+    """One client. ``deadline``: when the server closes the connection; inf: it waits."""
 
     __slots__ = ("admitted", "deadline", "pending", "reader", "reply", "sock")
 
@@ -62,12 +62,12 @@ class _Connection:
         self.reader = RequestReader(bytes_max=STRANGER_BYTES_MAX)
         self.admitted = False
         self.deadline = deadline
-        self.reply: Iterator[bytes] | None = None  # what is left of it
+        self.reply: Iterator[bytes] | None = None  # the pieces of the reply that are left
         self.pending = memoryview(b"")  # the piece that is being sent
 
 
 class Server:
-    """Listens from ``start`` to ``close``; ``port`` is known in between."""
+    """Listens from ``start`` to ``close``, meanwhile on ``port``."""
 
     def __init__(
         self,
@@ -77,7 +77,15 @@ class Server:
         uid: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``uid``: the only user who may connect, where that is known; None: this process's."""
+        """Begin without a socket that listens.
+
+        Args:
+            service: Answers the requests.
+            limits: The bounds; None: the defaults of ``Limits``.
+            uid: The only user who may connect, if this machine knows the user of a connection;
+                None: the user of this process.
+            clock: For the deadlines of connections, in seconds.
+        """
         self._service = service
         self._limits = limits or Limits()
         self._uid = os.getuid() if uid is None else uid
@@ -100,11 +108,15 @@ class Server:
 
     @property
     def alive(self) -> bool:
-        """Whether it listens."""
+        """Whether the server listens."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Listen on a free port, and answer from now on."""
+        """Listen on a free port, and answer from now on.
+
+        Raises:
+            OSError: no port is free, or this process has too many sockets.
+        """
         self._listener.bind((HOST, 0))
         self._listener.listen(self._limits.backlog_max)
         self.port = self._listener.getsockname()[1]
@@ -119,7 +131,7 @@ class Server:
             self._pullers[-1].start()
 
     def close(self) -> None:
-        """End every connection; what a puller still waits for is not waited for."""
+        """End every connection, and do not wait for catalogd's answers to the pullers."""
         self._closing = True
         self._wake()
         for _ in self._pullers:
@@ -143,7 +155,7 @@ class Server:
             self._selector.close()
 
     def _turn(self) -> None:
-        """Do what is to be done now, after waiting for it."""
+        """Wait until a socket, a puller or a deadline has work for this thread, and do it."""
         now = self._clock()
         first = min((one.deadline for one in self._connections.values()), default=inf)
         for key, events in self._selector.select(None if first == inf else max(first - now, 0)):
@@ -168,7 +180,7 @@ class Server:
             self._turn_away(late, "too slow")
 
     def _guarded(self, act: Callable[[_Connection], None], connection: _Connection) -> None:
-        """Act on a connection; whatever fails ends that connection only."""
+        """Call ``act`` for a connection; an error of it ends no other connection."""
         try:
             act(connection)
         except Left:
@@ -180,7 +192,7 @@ class Server:
             self._turn_away(connection, "no request")
         except OSError:
             self._end(connection)
-        except TopicastError as error:  # of a reply that is sent in part
+        except TopicastError as error:  # a part of the reply is sent, so it cannot be refused
             log.warning("a reply is cut: %s", error)
             self._end(connection)
         except Exception:
@@ -220,7 +232,7 @@ class Server:
             self._turn_away(connection, "too many bytes")
 
     def _go_on(self, connection: _Connection) -> None:
-        """Send what is left of a reply, else answer the next request; one step a turn."""
+        """Send what is left of a reply, else answer the next request; one request a turn."""
         if connection.reply is None:
             request = connection.reader.next()
             if request is None:
@@ -232,7 +244,7 @@ class Server:
             self._wait_for(connection, selectors.EVENT_WRITE)
             return
         connection.reply = None
-        more = connection.reader.is_half  # perhaps whole: it has its turn when all others had
+        more = connection.reader.is_half  # of a whole request, too: it waits for the next turn
         self._wait_for(connection, selectors.EVENT_WRITE if more else selectors.EVENT_READ)
         if connection.admitted:
             connection.deadline = self._clock() + self._limits.request_s if more else inf
@@ -243,7 +255,7 @@ class Server:
             connection.deadline = self._clock() + self._limits.request_s
 
     def _answer(self, connection: _Connection, request: Request) -> bool:
-        """Begin the reply; return whether it has begun by now."""
+        """Begin the reply; return False if a puller has to make it."""
         if not connection.admitted:
             connection.admitted, connection.reply = self._service.admit(request)
             if connection.admitted:
@@ -253,7 +265,7 @@ class Server:
             connection.reply = self._service.answer(request)
         except NotAtOnce:
             self._selector.unregister(connection.sock)
-            connection.deadline = inf  # what is waited for has its own
+            connection.deadline = inf  # the puller's call of the subscriber has its own timeout
             self._service.counts.add(WORK, WAITED)
             self._to_pull.put((connection, request))
             return False
@@ -261,7 +273,7 @@ class Server:
         return True
 
     def _send(self, connection: _Connection) -> bool:
-        """Send what fits and is due in this turn; return whether the reply is sent."""
+        """Send TURN_BYTES of the reply, or what the socket takes; return whether all is sent."""
         left = TURN_BYTES
         while left > 0:
             if not connection.pending and not self._fill(connection):
@@ -276,7 +288,7 @@ class Server:
         return False
 
     def _fill(self, connection: _Connection) -> bool:
-        """Make the next piece of a reply; return whether there was more of it."""
+        """Make the next piece of the reply; return False if there is none."""
         pieces: list[bytes] = []
         length = 0
         for piece in connection.reply or ():
@@ -310,7 +322,7 @@ class Server:
     # Pullers
 
     def _pull_all(self) -> None:
-        """Answer requests that have to wait for catalogd."""
+        """Answer requests that have to wait for catalogd, in a thread of the pullers."""
         while (waiting := self._to_pull.get()) is not None:
             connection, request = waiting
             try:

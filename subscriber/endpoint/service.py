@@ -1,10 +1,10 @@
-"""Service: what each request of a connection is answered with; no socket, no thread.
+"""Service: answers each request of a connection; it has no socket and no thread.
 
     connected ──token──▶ admitted ──request──▶ reply | refusal | NotAtOnce: it may take long
-        └──anything else but a greeting──▶ closed
+        └──any other call but set_ugi──▶ closed
 
-A client presents the token in the first call that it can make: as the user's name of ``set_ugi``,
-which Hive's client sends when it connects, or as the value of ``setMetaConf`` for TOKEN_KEY.
+A client presents the token in its first call: as the user's name of ``set_ugi``, which Hive's
+client sends when it connects, or as the value of ``setMetaConf`` for TOKEN_KEY.
 """
 
 import logging
@@ -24,16 +24,16 @@ TOKEN_KEY: Final = "topicast.token"
 GREET: Final = "set_ugi"
 SET: Final = "setMetaConf"
 LEAVE: Final = "shutdown"
-ERROR_FIELD: Final = 1  # of both: their MetaException
+ERROR_FIELD: Final = 1  # of the result of setMetaConf: its MetaException
 
-# Kinds of counts: requests by method, what it took by name, connections by reason
-ANSWERED: Final = "answered"
-REFUSED: Final = "refused"
-UNKNOWN: Final = "unknown"
-WORK: Final = "work"
-TURNED_AWAY: Final = "turned_away"
+# Kinds of counts:
+ANSWERED: Final = "answered"  # requests, by method
+REFUSED: Final = "refused"  # requests, by method
+UNKNOWN: Final = "unknown"  # requests of methods that are not served, by method
+WORK: Final = "work"  # by WAITED and SENT_BYTES
+TURNED_AWAY: Final = "turned_away"  # connections, by reason
 KINDS: Final = (ANSWERED, REFUSED, UNKNOWN, WORK, TURNED_AWAY)
-WAITED: Final = "waited"  # requests that were not answered at once
+WAITED: Final = "waited"  # requests that a puller has answered
 SENT_BYTES: Final = "sent_bytes"
 
 log = logging.getLogger(__name__)
@@ -44,11 +44,11 @@ class NotAdmitted(TopicastError):
 
 
 class Left(TopicastError):
-    """The client says that it goes."""
+    """The client has said that it closes the connection."""
 
 
 class RequestCounts:
-    """What was asked, and how it ended. Any thread may add."""
+    """Counts of requests and connections, by kind and name. For any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -66,20 +66,27 @@ class RequestCounts:
 
 
 class Service:
-    """Answers requests out of ``at_once``, or of ``patient`` in a thread that may wait."""
+    """Answers requests from a subscriber's contents."""
 
     def __init__(self, at_once: Contents, patient: Contents, *, token: str) -> None:
+        """Admit no client yet.
+
+        Args:
+            at_once: Contents that raise NotAtOnce instead of waiting.
+            patient: The same contents, for threads that may wait.
+            token: The secret that clients present.
+        """
         self._at_once = at_once
         self._patient = patient
         self._token = token.encode()
         self.counts = RequestCounts()
 
     def admit(self, request: Request) -> tuple[bool, Iterator[bytes]]:
-        """Return whether a client is admitted from now on, and the reply.
+        """Return whether ``request`` admits its client, and the reply.
 
         Raises:
-            NotAdmitted: its connection ends.
-            Left: as well, as it asked for.
+            NotAdmitted: the request has no token, or a wrong one; the connection is to be closed.
+            Left: the client leaves, so the connection is to be closed.
             WireError: an argument is missing.
         """
         if request.method == LEAVE:
@@ -94,11 +101,13 @@ class Service:
         raise NotAdmitted("no token")
 
     def answer(self, request: Request, *, may_wait: bool = False) -> Iterator[bytes]:
-        """Return the reply to an admitted client; ``may_wait``: this thread may wait.
+        """Return the reply to an admitted client: what it has requested, or a refusal.
+
+        ``may_wait``: the thread may wait for catalogd.
 
         Raises:
-            NotAtOnce: unless this thread may wait.
-            Left: the client goes.
+            NotAtOnce: the answer may take long, and the thread may not wait.
+            Left: the client leaves, so the connection is to be closed.
         """
         method = METHODS.get(request.method)
         if method is None:
@@ -111,7 +120,7 @@ class Service:
         except TopicastError as error:
             self.counts.add(REFUSED, request.method)
             return failure(request, method.error, f"{error} (topicast asks the metastore)")
-        except Exception:  # a mistake of ours: the metastore is asked, and the log has it
+        except Exception:  # a mistake of ours: the log has it, and the client asks the metastore
             log.exception("%s failed", request.method)
             self.counts.add(REFUSED, request.method)
             return application_error(request, INTERNAL_ERROR, "topicast failed: see its log")
@@ -119,7 +128,7 @@ class Service:
         return reply
 
     def _others(self, request: Request) -> Iterator[bytes]:
-        """Return the reply to what is no read."""
+        """Return the reply to a request that is no read."""
         if request.method in (GREET, LEAVE):
             return self.admit(request)[1]
         if request.method == SET:

@@ -34,7 +34,7 @@ from ..fetch.fetcher import (
     PartitionRequest,
     Reply,
     Result,
-    claims_about_others,
+    claims_in_pull,
     confirm,
 )
 from ..placement.uses import Uses
@@ -233,7 +233,7 @@ class CatalogSession:
         self.fetcher.check()
 
     def _accepts(self, epoch: int, start: int) -> bool:
-        """Tell whether what comes from a start of catalogd may be used."""
+        """Return whether what comes from a start of catalogd may be used."""
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start)
 
@@ -278,7 +278,7 @@ class PulledTables:
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
             return epoch, None, ()
-        claims = claims_about_others(held, group, reached=self._reached(topic, epoch))
+        claims = claims_in_pull(held, group, reached=self._reached(topic, epoch))
         return epoch, held.content(group), claims
 
     def take(self, reply: Reply) -> Result | TopicastError | None:
@@ -297,7 +297,7 @@ class PulledTables:
         return reply.result
 
     def _stale(self, part: Pulled, request: PartitionRequest) -> bool:
-        """Tell whether the reply that ends with ``part`` is older than what was answered before."""
+        """Return whether the reply that ends with ``part`` is older than an earlier answer."""
         topic = table_topic(request.db, request.table, self._view.num_topics)
         position = (part.epoch, part.topic_version)
         namespace_position = (part.epoch, part.namespace_version)

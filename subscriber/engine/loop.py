@@ -268,7 +268,7 @@ class EngineLoop:
         self.perform(self.core.handle(ConnectionProblem(problem), now=now))
 
     def _may_rest(self) -> bool:
-        """Tell whether a flood goes on, and no caller waits."""
+        """Return whether a flood goes on, and no caller waits."""
         if self._polls <= FLOOD_POLLS or self.core.outbox.urgent:
             return False
         return not (self._commands or self._taken or self._large)

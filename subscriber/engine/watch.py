@@ -205,7 +205,7 @@ class Watches:
 
 
 def _is_urgent(urgent: Callable[[Change], bool], changes: tuple[Change, ...]) -> bool:
-    """Tell whether one of ``changes`` ends a rest; an error of ``urgent`` ends it, too."""
+    """Return whether one of ``changes`` ends a rest; an error of ``urgent`` ends it, too."""
     try:
         return any(map(urgent, changes))
     except Exception:  # noqa: BLE001 - it is not our function

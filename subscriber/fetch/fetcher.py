@@ -1,20 +1,21 @@
-"""Fetches tables from catalogd: one pull of a selection for all callers that wait for it.
+"""Fetcher: pulls tables from catalogd: one pull of a selection for all callers that wait for it.
 
   fetch ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
             ▲        │                └─cursor: the next page, if nothing of the table has moved
             └────────┴── of two versions, out of order, or older than an answer: pulled again
 
-A pull names what is held already, and only what differs comes. Fence: what catalogd read before an
-invalidation is not returned after it. ``HeldTables`` decides whether a whole reply may be returned,
-and keeps what may be kept.
+A pull names the entries that are held already, so that catalogd sends only those that differ.
 
-Revalidation: a pull of one table confirms others of its topic that are held.
+**Fence.** A reply that catalogd read before an invalidation is not returned after the invalidation.
+``HeldTables`` decides whether a complete reply may be returned, and keeps of it what may be kept.
+
+**Revalidation.** A pull of one table confirms other tables of its topic that are held.
 
     pull of b ──"is a unchanged since 15?"──▶ catalogd ──b as of 18, a unchanged──▶ a is as of 18
 
-While the hub is behind, memory answers only with tables as new as the newest reply of their topic.
-So without claims each reply would end the use of all other tables of its topic. At full a pull
-claims the tables in use, and its own table: once pulled, it answers from memory again.
+While the hub is behind, memory answers only with tables as new as the newest reply of their topic,
+so that without claims each reply would end the use of all other tables of its topic. At full a pull
+claims the tables in use, and its own table, which answers from memory again once it is pulled.
 """
 
 from bisect import bisect_left
@@ -53,27 +54,28 @@ from ..store.latency import LatencyEstimate
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView
 
-PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
-WAITING_MAX: Final = 1000  # fetches; more are refused
-STALE_AGAIN_S: Final = 0.02  # after which a stale reply is pulled again
-SPREAD: Final = 0.5  # share of the demanded pause over which refused pulls are spread
+PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; other fetches wait
+WAITING_MAX: Final = 1000  # fetches without a pull; more are refused
+STALE_AGAIN_S: Final = 0.02  # until a stale reply is pulled again
+SPREAD: Final = 0.5  # of the demanded pause, over which refused pulls are spread after it
 
-HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; all others are sent again
-HELD_COST: Final = 16  # of an entry, in addition to its key
+HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; other entries come again
+HELD_COST: Final = 16  # bytes of a named entry, in addition to its key
 
-SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
-SELECTION_BYTES_MAX: Final = 4096  # of a selection that is remembered, in a message; 24 KB here
+SELECTIONS_MAX: Final = 64  # of one table, the newest, that are remembered
+SELECTION_BYTES_MAX: Final = 4096  # of a remembered selection in a message; it has 24 KB in memory
 
-CLAIMS_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1 ms at catalogd
-LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 0.5 ms
+CLAIMS_MAX: Final = 16  # in one pull, those of the newest tables: 0.8 KB, 0.1 ms at catalogd
+LOOKED_AT_MAX: Final = 10_000  # tables at full, to find those in use: at most 0.5 ms
 
-Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
+Result = TableSnapshot | tuple[bytes, ...]  # the pulled content, or listings of names
 
 
 class PartitionRequest(NamedTuple):
-    """A table with the selected partitions; ``names_only``: as listings, if it is pulled.
+    """A table with the partitions that ``selector`` selects.
 
-    ``fresh``: pulled as if nothing of it were held; the reply is compared, and not kept.
+    ``names_only``: a pull brings listings of their names alone. ``fresh``: the pull names nothing
+    that is held, and its reply is compared with memory, not kept.
     """
 
     db: str
@@ -95,10 +97,10 @@ class PartitionRequest(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """What one caller requests of a table; ``outcome`` is set once, by the reply or an error.
+    """The request of one caller; the fetcher sets ``outcome`` once, to the result or an error.
 
-    ``background``: no caller waits, so a stale reply is an error, and not pulled again.
-    ``bytes_max``: a larger reply is an error. ``last``: the last part of the reply.
+    ``background``: no application waits, so that a stale reply is an error instead of being pulled
+    again. ``bytes_max``: a larger reply is an error. ``last``: the last part of the reply.
     """
 
     request: PartitionRequest
@@ -110,20 +112,22 @@ class Fetch:
 
 @dataclass(slots=True)
 class _Fenced:
-    pulls: int = 0  # open pulls
-    minimum: int = 0  # topic version; an older reply is not returned
+    """A table that is being pulled."""
+
+    pulls: int = 0  # how many are open
+    minimum: int = 0  # a topic version; an older reply is not returned
 
 
 class InvalidationFence:
-    """The newest invalidation of each table that is being pulled, and of no other.
+    """The newest invalidation of each table that is being pulled.
 
-    The replicas report invalidations while the fetcher begins and ends pulls. A pull may begin
-    before the number of topics is known, or before it changes: a group's topic is looked up late.
+    The fetcher begins and ends pulls, and the replicas report invalidations. The topic of a group
+    is looked up at the invalidation: a pull may begin before the number of topics is known.
     """
 
     def __init__(self, topic_of: Callable[[bytes], int]) -> None:
-        """``topic_of`` returns the topic of a group, by the number of topics there are now."""
-        self.pulls = 0  # open pulls: without any there is nothing to invalidate
+        """``topic_of`` returns the topic of a group, by the present number of topics."""
+        self.pulls = 0  # how many are open; without any no invalidation need be reported
         self._topic_of = topic_of
         self._pulled: dict[bytes, _Fenced] = {}  # by group
 
@@ -141,7 +145,7 @@ class InvalidationFence:
             del self._pulled[group]
 
     def invalidate(self, group: bytes, version: int) -> None:
-        """Note that a stub of ``group`` was applied."""
+        """Note that a stub of ``group`` was applied, of this topic version."""
         pulled = self._pulled.get(group)
         if pulled is not None:
             pulled.minimum = max(pulled.minimum, version)
@@ -152,7 +156,7 @@ class InvalidationFence:
             pulled.minimum = max(pulled.minimum, version)
 
     def new_epoch(self, topic: int) -> None:
-        """Note that ``topic`` is of another epoch: older versions mean nothing in it."""
+        """Note that ``topic`` has begun another epoch, in which earlier versions mean nothing."""
         for pulled in self._of(topic):
             pulled.minimum = 0
 
@@ -167,20 +171,20 @@ class InvalidationFence:
 
 @dataclass(slots=True)
 class _Page:
-    """One answer of a pull, from ``after`` on, and what it has brought."""
+    """A page of the reply to a pull: the entries behind the key ``after`` that have come."""
 
     after: bytes = b""
-    at: tuple[int, int] = (0, 0)  # epoch and version of the page before
-    sequence: int = 0
+    at: tuple[int, int] = (0, 0)  # epoch and version of the page before; (0, 0): this is the first
+    sequence: int = 0  # of the next part
     stamp: tuple[int, ...] = ()  # epoch, start, topic and versions, which all its parts share
     entries: list[Entry] = field(default_factory=list)
-    pieces: list[Entry] = field(default_factory=list)  # of the value that comes now
+    pieces: list[Entry] = field(default_factory=list)  # of a value that has come in part
     pieces_bytes: int = 0  # of these
     listings: list[bytes] = field(default_factory=list)
-    gone: tuple[bytes, ...] = ()
+    gone: tuple[bytes, ...] = ()  # keys of held entries that catalogd no longer has
 
     def take(self, entry: Entry) -> bool:
-        """Take an entry, or its next piece; False if it does not go on with the last."""
+        """Take an entry, or a piece of one; return False if it does not fit the piece before."""
         if self.pieces and entry[:5] != self.pieces[0][:5]:
             return False
         value = value_of(entry)
@@ -199,16 +203,18 @@ class _Page:
 
 @dataclass(slots=True)
 class _Pull:
+    """A pull that is under way, and the fetches that wait for it."""
+
     wanted: PartitionRequest
     fetches: list[Fetch]
     epoch: int  # of ``base``
-    base: TableSnapshot | None
-    held: dict[bytes, Entry]
+    base: TableSnapshot | None  # the table as it was held when the pull began
+    held: dict[bytes, Entry]  # the entries of ``base`` that the pull names, by key
     claims: tuple[Claimed, ...] = ()
-    refused: str = ""  # why, the last time that it was
-    sent_at: float = 0.0
+    refused: str = ""  # why catalogd refused it the last time
+    sent_at: float = 0.0  # when it was last sent
     received_bytes: int = 0
-    counted_bytes: int = 0  # of these, before it was last sent
+    counted_bytes: int = 0  # of these, what had come before it was last sent
     pages: list[_Page] = field(default_factory=lambda: [_Page()])
 
 
@@ -223,15 +229,15 @@ class Reply:
 
 
 class HeldTables(Protocol):
-    """What is held of the tables that are pulled, and what becomes of the replies."""
+    """What memory holds of pulled tables; the session with catalogd implements it."""
 
     def base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
         """Return the accepted epoch, a table as held in it, and the claims about its topic."""
 
     def take(self, reply: Reply) -> Result | TopicastError | None:
-        """Keep of ``reply`` what may be kept; return what its callers get.
+        """Keep of ``reply`` what may be kept; return the outcome for its callers.
 
-        None: the reply is older than what was answered before, so that it is pulled again.
+        None: the reply is older than an earlier answer, so that the table is pulled again.
         """
 
 
@@ -253,17 +259,17 @@ class Fetcher:
         """Begin without a pull.
 
         Args:
-            next_id: Gives ids of requests, never one twice.
+            next_id: Returns ids of requests, none of them twice.
             clock: The turn of the core.
-            send: Sends catalogd a message, or drops it while nobody knows where catalogd is.
-            tables: What is held of the tables that are pulled.
+            send: Sends catalogd a message, or drops it while its address is not known.
+            tables: What memory holds of pulled tables.
             fence: The newest invalidation of each table that is pulled.
-            wake: Wakes the command that waits for a fetch.
-            latency: Takes how long each pull takes.
-            name: Of the subscriber, so that refused pulls of several do not come at once.
+            wake: Has the core poll the commands that wait for a fetch.
+            latency: Takes the duration of each pull.
+            name: The subscriber's, so that refused pulls of several subscribers are spread.
         """
         self.sent = 0  # Pull messages, repetitions and pages included
-        self.stale_replies = 0  # replies that were discarded, and pulled again if a caller waited
+        self.stale_replies = 0  # that were discarded, and pulled again if an application waited
         self._clock = clock
         self._send = send
         self._latency = latency
@@ -273,11 +279,11 @@ class Fetcher:
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
         self._running: dict[PartitionRequest, int] = {}  # the id of each pull that is under way
-        self._queue: deque[Fetch] = deque()  # fetches without a pull: PULLS_MAX are under way
+        self._queue: deque[Fetch] = deque()  # fetches without a pull, while PULLS_MAX are under way
 
     @property
     def deadline(self) -> float | None:
-        """The time at which ``send_due`` has something."""
+        """The time at which ``send_due`` has a pull to send; None: there is none."""
         return self._requests.deadline
 
     @property
@@ -286,7 +292,7 @@ class Fetcher:
         return len(self._requests)
 
     def begin(self, fetch: Fetch) -> None:
-        """Fetch what is requested, with a pull that runs already, if any."""
+        """Pull what is requested, or wait for a pull of it that is under way."""
         if len(self._queue) >= WAITING_MAX:
             fetch.outcome = NotReady(f"{len(self._queue)} pulls are waiting: try again")
         elif not self._start(fetch):
@@ -294,7 +300,7 @@ class Fetcher:
         self.send_due()
 
     def detach(self, fetch: Fetch) -> None:
-        """Take a caller off its pull; a pull without callers is cancelled."""
+        """Have ``fetch`` wait no longer; cancel its pull if no other fetch waits for that."""
         if fetch.outcome is not None:
             return
         if fetch in self._queue:
@@ -310,7 +316,7 @@ class Fetcher:
             self._next()
 
     def on_pulled(self, part: Pulled) -> None:
-        """Take a part of a reply; the last part ends its fetches, or has them pulled again."""
+        """Take a part of a reply; the last part ends the fetches, or the table is pulled again."""
         reply = self._completed(part)
         if reply is None:
             return
@@ -324,7 +330,7 @@ class Fetcher:
             self._answer(part.request, outcome)
 
     def on_refused(self, refused: Refused) -> None:
-        """Repeat a refused pull later, or end it with an error if catalogd will never answer it."""
+        """Repeat a refused pull later, or end it with an error if the refusal is final."""
         pull = self._requests.get(refused.request)
         if pull is None:
             return
@@ -336,11 +342,11 @@ class Fetcher:
         self._answer(refused.request, error_of(refused))
 
     def retry_now(self) -> None:
-        """Send every pull again now: catalogd, or its start, has changed."""
+        """Send every pull again at once: there is another catalogd, or another start of it."""
         self._requests.retry_now(now=self._clock.now)
 
     def send_due(self) -> None:
-        """Send what is due, first or again."""
+        """Send the pulls that are due, for the first time or again."""
         now = self._clock.now
         for request, pull in self._requests.due(now):
             self.sent += 1
@@ -348,7 +354,7 @@ class Fetcher:
             self._send(_message(request, pull))
 
     def refusal(self, fetch: Fetch) -> str:
-        """Return why catalogd has not answered, if it has said so."""
+        """Return why catalogd last refused the pull of ``fetch``; empty: it did not."""
         pull = self._requests.get(self._running.get(_sendable(fetch.request), 0))
         return pull.refused if pull is not None else ""
 
@@ -365,18 +371,18 @@ class Fetcher:
             assert all(fetch.outcome is None for fetch in pull.fetches)
 
     def _completed(self, part: Pulled) -> Reply | None:
-        """Take a part of a reply; return the reply once it is complete."""
+        """Take a part of a reply; return the reply if it is complete by that."""
         pull, now = self._requests.get(part.request), self._clock.now
         if pull is None:
             self._cancel(part)
             return None
         if not part.last:
-            self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
+            self._requests.back_off(part.request, until=now + RETRY_S)  # the reply is on its way
         stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
         if part.sequence == 0:
             page = pull.pages[-1] = _Page(page.after, page.at, stamp=stamp, gone=part.gone)
-        is_foreign = pull.base is not None and part.epoch != pull.epoch  # nothing to compare with
+        is_foreign = pull.base is not None and part.epoch != pull.epoch  # ``held`` is of another
         if is_foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
             self._credit(part)
             self._pull_again(part)
@@ -406,7 +412,7 @@ class Fetcher:
         return Reply(pull.wanted, part, _result(pull, part), confirmed)
 
     def _pull_again(self, part: Pulled) -> None:
-        """Discard this reply, and pull once more, after a moment, if a caller waits."""
+        """Discard this reply; pull once more, after STALE_AGAIN_S, if an application waits."""
         pull = self._close(part.request)
         self.stale_replies += 1
         if all(fetch.background for fetch in pull.fetches):
@@ -454,7 +460,7 @@ class Fetcher:
         return request
 
     def _continue(self, part: Pulled) -> None:
-        """Request the next page, under another id: a repetition may still be answered."""
+        """Request the next page, under another id: a repetition of this one may yet be answered."""
         pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
@@ -462,7 +468,7 @@ class Fetcher:
         self.send_due()
 
     def _jitter(self, request: int) -> float:
-        """Return a share of 1, another for each subscriber and request."""
+        """Return a number in [0, 1) by the names of subscriber and request."""
         return crc32(f"{self._name} {request}".encode()) / (1 << 32)
 
     def _close(self, request: int) -> _Pull:
@@ -478,7 +484,7 @@ class Fetcher:
         self.send_due()
 
     def _credit(self, part: Pulled) -> None:
-        """Let as much follow as ``part`` has, if it is not the last part."""
+        """Let catalogd send as many bytes more as ``part`` has, if it is not the last part."""
         if not part.last:
             self._send(Credit(stream=part.request, amount=pulled_cost(part)))
 
@@ -489,12 +495,12 @@ class Fetcher:
 
 
 def _sendable(request: PartitionRequest) -> PartitionRequest:
-    """Return what to pull: all blocks, or all names, if the selector is too long for a message."""
+    """Return the request to send: if the selector is too long for a message, it selects all."""
     return request if request.selector.is_sendable else request._replace(selector=ALL)
 
 
 def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, Entry]:
-    """Return what a pull of ``wanted`` need not bring if it is still so."""
+    """Return the entries of ``base`` that a pull of ``wanted`` names, so that only others come."""
     held: dict[bytes, Entry] = {}
     if base is None or wanted.names_only:
         return held
@@ -509,6 +515,7 @@ def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, E
 
 
 def _message(request: int, pull: _Pull) -> Pull:
+    """Return the message that requests the present page of ``pull``."""
     page = pull.pages[-1]
     db, table, selector, names_only, _ = pull.wanted
     return Pull(
@@ -527,7 +534,7 @@ def _message(request: int, pull: _Pull) -> Pull:
 
 
 def _result(pull: _Pull, last: Pulled) -> Result:
-    """Return what was held and is unchanged, with what the complete reply has brought."""
+    """Return the held entries that are unchanged, with those that the reply has brought."""
     selector, names_only = pull.wanted.selector, pull.wanted.names_only
     if names_only:
         return tuple(chain.from_iterable(page.listings for page in pull.pages))
@@ -540,7 +547,7 @@ def _result(pull: _Pull, last: Pulled) -> Result:
 
 
 def _selections(pull: _Pull, at: int) -> Selections:
-    """Return the selections that the reply to ``pull`` answers, and those known before it."""
+    """Return the selection that the reply to ``pull`` answers, beside those known before it."""
     selector = pull.wanted.selector
     if selector.kind == SelectorKind.TABLE:
         return NO_SELECTIONS
@@ -555,8 +562,8 @@ def selected_names(
 ) -> tuple[str, ...]:
     """Return the names of the partitions that ``request`` selects, sorted, from its ``result``.
 
-    ``columns`` returns the table's partition columns: where the selector was too long for a
-    message, all names have come.
+    ``columns`` returns the table's partition columns. It is called if the selector was too long for
+    a message, so that all names have come.
 
     Raises:
         StaleMetadata: the table was created again with other partition columns meanwhile.
@@ -571,14 +578,17 @@ def selected_names(
     if [key.lower() for key in partition_keys(names[0])] != [one.name.lower() for one in of]:
         raise StaleMetadata(f"{request.name} was created again meanwhile: try again")
     ranges = selector.ranges(of)
-    if ranges is not None:  # most names need no look at hundreds of terms
+    if ranges is not None:  # most names need not be compared with hundreds of terms
         each = [names[bisect_left(names, low) : bisect_left(names, high)] for low, high in ranges]
         names = tuple(chain.from_iterable(each))
     return tuple(filter(selector.matches(of), names))
 
 
-def claims_about_others(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:
-    """Return the claims of a pull of ``group``, whose topic has ``reached`` a version."""
+def claims_in_pull(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:
+    """Return the claims in a pull of ``group``: that the newest held tables have not changed.
+
+    ``held``: the view of its topic, whose deltas have ``reached`` this version.
+    """
     pulled = held.groups if held.pulled is None else held.pulled.groups
     others = [(other, content) for other, content in pulled.items() if other != group]
     if held.pulled is not None:
@@ -595,23 +605,23 @@ def claims_about_others(held: TopicView, group: bytes, *, reached: int) -> tuple
 
 
 def confirmed_claims(claims: Sequence[Claimed], last: Pulled) -> tuple[Claimed, ...]:
-    """Return which of the ``claims`` are true, as the ``last`` part of a reply says."""
+    """Return the ``claims`` that are true, as the ``last`` part of a reply says."""
     stale = set(last.stale)
     return tuple([claim for index, claim in enumerate(claims) if index not in stale])
 
 
 def confirm(held: TopicView, claims: Iterable[Claimed], *, at: int, reached: int) -> None:
-    """Raise what is held to topic version ``at``, as of which ``claims`` are true."""
+    """Note that the tables of true ``claims`` are held as of topic version ``at``."""
     for claim in claims:
         content = held.content(table_key(claim.db, claim.table))
         if content is None or claim.version > max(content.as_of, reached):
-            continue  # it was replaced by an older content
+            continue  # older content has replaced the content that was claimed
         if claim.whole or _is_head(content):
             content.as_of = max(content.as_of, at)
 
 
 def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, TableSnapshot]]:
-    """Return what is held at full with its values and was read; ``group`` in any case."""
+    """Return the tables held at full with their values that were read lately; ``group`` anyway."""
     first = islice(held.groups.items(), LOOKED_AT_MAX)
     found = [(other, content) for other, content in first if content.used and not content.stubs]
     own = held.groups.get(group)

@@ -1,12 +1,12 @@
-"""Placement controller: which level each topic has, by its usage or set by hand.
+"""PlacementController: sets the level of each topic, by its usage or as the application says.
 
     reads, changes ──▶ usage ──every PLAN_S──▶ situations ──next turn──▶ planner ──steps──▶ levels
     first read of a topic at none ──────────────────at once──▶ minimal
     join, drop by hand ─────────────────────────────at once──▶ that level, for good
 
-A join or drop by hand names several topics: all topics change, or none; on the wire they are one
-Join behind one barrier. While the application watches all changes, no topic is below minimal. The
-rules of the plan itself: planner.py.
+*By hand* means by a call of the application. Such a join or drop may name several topics: either
+all of them change or none does, so that they are one Join behind one barrier on the wire. While the
+application watches all changes, no topic is below minimal. The rules of a plan are in planner.py.
 """
 
 from collections import Counter, deque
@@ -35,11 +35,11 @@ from .planner import FULL_SHARE, Planner, Situation
 from .priorities import Priorities
 from .uses import Uses
 
-PLAN_S: Final = 5.0
-DRAIN_S: Final = 1.0
+PLAN_S: Final = 5.0  # between two plans
+DRAIN_S: Final = 1.0  # between two counts of the reads that were noted
 DRAIN_MAX: Final = 256  # reads counted in a turn: 1 ms if each is of another table
-READS_MAX: Final = 8192  # noted between two drains; of more only the newest count
-UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
+READS_MAX: Final = 8192  # noted between two counts; of more only the newest count
+UNKNOWN_BYTES: Final = 1024  # that a read counts of a table which was never held
 
 BY_HAND: Final = "set by hand"
 NAMES: Final = "names are always held"
@@ -54,7 +54,7 @@ _PLAN: Final = "plan"  # the key of commands that wait for the first plan of a w
 
 
 class PlacementController:
-    """Sets the level of each topic, and gives the reason of each."""
+    """Sets the level of each topic, and knows the reason of each."""
 
     def __init__(
         self,
@@ -67,19 +67,26 @@ class PlacementController:
         automatic: bool,
         wake: Wake,
     ) -> None:
-        """``automatic``: levels follow usage; else only those set by hand change.
+        """Change no level yet.
 
-        ``uses`` notes what is read; ``wake`` has the commands polled that wait for a key.
+        Args:
+            subscriptions: Joins and drops topics.
+            priorities: Takes the reads that are counted.
+            turn: The core's turn.
+            planner: Decides the levels that follow usage.
+            uses: Takes the tables that were read, for catalogd.
+            automatic: Levels follow usage; False: they change by hand alone.
+            wake: Has the core poll the commands that wait for a key.
         """
-        # (db, table, whether its partitions were read, too), appended by any thread
+        # (db, table, whether its partitions were read, too); any thread appends
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self._turn = turn
         self.usage = priorities.usage
         self.planner = planner
         self._uses = uses
         self._automatic = automatic
-        self._watched = False  # the application watches all changes
-        self._unplanned = False  # and no plan was made since it does
+        self._watched = False  # whether the application watches all changes
+        self._unplanned = False  # whether no plan was made since it has begun to
         self._wake = wake
         self._subscriptions = subscriptions
         self._replicas = replicas = subscriptions.replicas
@@ -88,14 +95,14 @@ class PlacementController:
         self._budget = replicas.budget
         self._priorities = priorities
         self._offers = subscriptions.offers  # as of the last look
-        self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
-        self._budget_bytes = 0  # for ``_situations``
-        self._num_topics = self._view.num_topics  # of which numbers in what follows are
+        self._situations: list[Situation] = []  # of the survey, for the plan of the next turn
+        self._budget_bytes = 0  # that the plan of ``_situations`` may fill
+        self._num_topics = self._view.num_topics  # by which the topics below are numbered
         self._by_hand: set[int] = set()  # topics whose level the application has set
         self._urgent: frozenset[int] = frozenset()  # topics that come first, if not all fit
-        self._reasons: dict[int, str] = {}  # by topic
-        self._since: dict[int, float] = {}  # by topic: when its level was set here
-        self._drain_at = self._plan_at = 0.0
+        self._reasons: dict[int, str] = {}  # by topic: why it has its level
+        self._since: dict[int, float] = {}  # by topic: when this object last set its level
+        self._drain_at = self._plan_at = 0.0  # when the next count, and the next plan, are due
 
     @property
     def deadline(self) -> float | None:
@@ -105,7 +112,7 @@ class PlacementController:
         return self._drain_at if self._automatic else None
 
     def reason(self, topic: int) -> str:
-        """Say in plain words why ``topic`` has the level that it has."""
+        """Return why ``topic`` has its level, as text for people."""
         if topic == NAMESPACE:
             return NAMES
         outgrown = topic in self._subscriptions.outgrown
@@ -121,24 +128,24 @@ class PlacementController:
         return {topic: self._replicas.target_level(topic) for topic in sorted(self._by_hand)}
 
     def bytes_for_all(self) -> int:
-        """Return what following every topic takes, at the level that is offered and costs least."""
+        """Return the budget that following every topic takes, at the cheapest level offered."""
         subscriptions = self._subscriptions
         topics_bytes = MINIMAL_BYTES * self._view.num_topics
         if not subscriptions.offers & MINIMAL:
             sizes = subscriptions.sizes.items()
             topics_bytes += sum(size for topic, size in sizes if topic != NAMESPACE)
             topics_bytes = int(topics_bytes / FULL_SHARE) + 1
-        names_bytes = max(  # a hub also counts what was deleted lately, which a start has to hold
+        names_bytes = max(  # the hub's size includes recent tombstones, which a start has to hold
             self._budget.committed((NAMESPACE, FULL)), subscriptions.sizes.get(NAMESPACE, 0)
         )
         return names_bytes + topics_bytes
 
     def is_dropped_by_hand(self, topic: int) -> bool:
-        """Tell whether the application has dropped ``topic``, and not joined it again."""
+        """Return whether the application has dropped ``topic``, and has not joined it again."""
         return topic in self._by_hand and self._replicas.level(topic) == NONE
 
     def settle(self) -> None:
-        """Let plans decide again about topics that the application could not join.
+        """Let plans decide again about topics whose join by hand has failed.
 
         Once topics are numbered anew, plans decide about all of them.
         """
@@ -151,7 +158,11 @@ class PlacementController:
                 self._reasons.pop(topic, None)
 
     def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
-        """Follow ``topics`` by hand at ``level``; level none: no longer."""
+        """Follow ``topics`` by hand at ``level``; at level none, follow them no longer.
+
+        Raises:
+            UsageError: there is no such topic, or the level is not for it.
+        """
         if level == NONE:
             self._drop(topics)
             return DONE
@@ -162,7 +173,10 @@ class PlacementController:
         return wait
 
     def on_first_read(self, db: str, table: str) -> None:
-        """Follow at minimal the topic of a table that will be pulled, so that the table is kept."""
+        """Follow at minimal the topic of a table that is about to be pulled.
+
+        The table can be kept then: stubs say when it changes.
+        """
         if not self._automatic:
             return
         if self._priorities.has_bans and self._priorities.banned(table_key(db, table)):
@@ -174,31 +188,34 @@ class PlacementController:
         self._follow(topic, PINNED)
 
     def watch_all(self, *, on: bool) -> None:
-        """Follow every topic at minimal at least, as long as the application watches changes."""
+        """Follow every topic at minimal at least, while the application watches changes."""
         began, self._watched = on and not self._watched, on
         if not began or not self._automatic:
             return
         self._unplanned = True
         self._plan_now()
         if not self._subscriptions.offers & MINIMAL:
-            return  # the plan follows at full what fits
+            return  # the plan follows topics at full, as many as fit
         for topic in topic_ids(self._view.num_topics):
             if topic != NAMESPACE and self._replicas.target_level(topic) == NONE:
                 self._subscriptions.join_minimal(topic)
 
     def followed(self) -> Started[None]:
-        """Wait until the changes of every topic arrive that can be followed."""
+        """Return the wait until changes of each topic arrive that can be followed."""
         return _FollowedWait(self._subscriptions, lambda: self._unplanned)
 
     def prefer(self, topics: frozenset[int]) -> None:
-        """Follow ``topics``, and no others, before those that are only watched; plan for it now."""
+        """Follow ``topics`` before others that are only watched, if not all fit; plan at once.
+
+        They replace the topics of the last call.
+        """
         if topics == self._urgent:
             return
         self._urgent = topics
         self._plan_now()
 
     def tick(self) -> None:
-        """Count what was read, and plan when it is time."""
+        """Count the reads that were noted, and plan, if either is due."""
         now = self._turn.now
         if self._situations:
             self._plan()
@@ -224,7 +241,7 @@ class PlacementController:
         self._survey()
 
     def _drop(self, topics: tuple[int, ...]) -> None:
-        """Stop following topics by hand; those that are not followed stay so."""
+        """Stop following ``topics`` by hand; some may not be followed."""
         for topic in topics:
             error = self._subscriptions.misnamed(topic, NONE)
             if error is not None:
@@ -237,11 +254,11 @@ class PlacementController:
         """Exclude ``topics`` from plans from now on."""
         self._by_hand.update(topics)
         self._reasons.update(dict.fromkeys(topics, BY_HAND))
-        if topics and self._situations:  # there is less to plan with now: look again
+        if topics and self._situations:  # the survey had these topics, and their bytes
             self._plan_now()
 
     def _renumber(self) -> None:
-        """Forget what is known of topics by their numbers: these are of other topics now."""
+        """Forget what is known of topics by their numbers, which stand for other topics now."""
         before, self._num_topics = self._num_topics, self._view.num_topics
         if not before:
             return
@@ -257,6 +274,7 @@ class PlacementController:
         self._drain_at = self._plan_at = 0.0
 
     def _follow(self, topic: int, reason: str) -> None:
+        """Follow ``topic`` at minimal, if it is at none, not set by hand, and there is room."""
         if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
             return
         if self._replicas.level(topic) != NONE or self._budget.free_bytes < MINIMAL_BYTES:
@@ -266,6 +284,7 @@ class PlacementController:
         self._subscriptions.join_minimal(topic)
 
     def _count_reads(self) -> None:
+        """Count some of the reads that were noted as usage, but for banned tables."""
         count = self._take_reads()
         self._uses.note((db, table) for db, table, _ in count)
         for (db, table, whole), times in count.items():
@@ -284,7 +303,7 @@ class PlacementController:
         return count
 
     def _needed_bytes(self, topic: int, group: bytes, *, whole: bool) -> int:
-        """Return the bytes that a read of a table needs, as far as they are known here."""
+        """Return the bytes that a read of a table needs, as far as the view knows the table."""
         content = self._view.content(topic, group)
         if content is None:
             return UNKNOWN_BYTES
@@ -292,9 +311,10 @@ class PlacementController:
         return content.held_bytes if whole or head is None else accounted_bytes(head)
 
     def _survey(self) -> None:
-        """Take the situation of every topic that is not set by hand, and the budget for them.
+        """Note for the next plan the situation of each topic not set by hand, and their budget.
 
-        Pins come first: those held, then those to be pulled, as far as both fit.
+        Pinned tables come before the plan: those that are held, then those that are to be pulled,
+        as far as they fit.
         """
         budget, pins = self._budget, self._priorities.pins
         held: Counter[int] = Counter()  # bytes of held pins, by topic
@@ -320,7 +340,11 @@ class PlacementController:
         ]
 
     def _situation(self, topic: int, pinned_bytes: int | None, *, holds_pins: bool) -> Situation:
-        """Return the situation of a topic; ``pinned_bytes`` are off the budget at any level."""
+        """Return the situation of a topic.
+
+        ``pinned_bytes``: of its pinned tables, which the budget of the plan no longer has at any
+        level; None: it has none.
+        """
         level = self._replicas.target_level(topic)
         committed = self._budget.committed((topic, level))
         required = WATCHED if self._watched else ""
@@ -339,10 +363,11 @@ class PlacementController:
         )
 
     def _plan(self) -> None:
+        """Have the planner decide on the situations of the last survey, and set the levels."""
         situations, self._situations = self._situations, []
         subscriptions, now = self._subscriptions, self._turn.now
         if not subscriptions.ready() or situations[-1].topic >= self._view.num_topics:
-            return  # the catalog has changed since the survey
+            return  # the number of topics has changed since the survey
         offers = subscriptions.offers
         plan = self.planner.plan(
             situations,
@@ -360,7 +385,7 @@ class PlacementController:
 
 
 class _JoinWait(Wait[None]):
-    """Until all topics are joined, or a topic cannot be."""
+    """The wait until all topics are joined, or one of them cannot be."""
 
     def __init__(
         self,
@@ -400,10 +425,10 @@ class _JoinWait(Wait[None]):
 
 
 class _FollowedWait(Wait[None]):
-    """Until the changes of every topic arrive that can be followed, so that a watch sees them."""
+    """The wait until changes of each topic arrive that can be followed: a watch then has them."""
 
     def __init__(self, subscriptions: Subscriptions, is_unplanned: Callable[[], bool]) -> None:
-        """``is_unplanned``: whether a plan is still to say which topics are followed."""
+        """``is_unplanned``: returns whether a plan has yet to decide which topics are followed."""
         self._subscriptions = subscriptions
         self._is_unplanned = is_unplanned
 

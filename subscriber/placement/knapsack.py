@@ -1,18 +1,19 @@
-"""Knapsack: the topics that are worth most at full; the room left caches pulled tables. Pure."""
+"""Knapsack: chooses the topics that are worth most at full; the cache gets the room left. Pure."""
 
 from collections.abc import Iterable
 from math import inf
 from typing import Final, NamedTuple
 
-TOLERANCE: Final = 0.01  # of the best worth: the knapsack is not searched any closer
-LOOKS_MAX: Final = 6000  # items looked at in one search: 1 ms; few topics are searched to the end
+TOLERANCE: Final = 0.01  # of the best worth: a search ends when no choice can be better by more
+LOOKS_MAX: Final = 6000  # items that one search looks at: 1 ms; with few topics it ends before
 
 
 class Item(NamedTuple):
-    """A topic in the knapsack: ``size`` bytes at full, of them ``working``; two worths.
+    """A topic in the knapsack.
 
-    ``cache``: what the cache saves with the working set; ``rest``: what full saves beyond that.
-    A topic whose ``rest`` is not positive is never taken at full.
+    ``size``: its bytes at full; ``working``: those of its working set. ``cache``: the worth of the
+    working set in the cache; ``rest``: what the topic at full is worth beyond that. A topic whose
+    ``rest`` is not positive is never taken at full.
     """
 
     topic: int
@@ -22,35 +23,37 @@ class Item(NamedTuple):
     rest: float
 
 
+# The kinds of parts, into which an item is cut:
 _CACHED: Final = 0  # the working set, for the cache
-_REST: Final = 1  # what full needs in addition to the working set in the cache
-_WHOLE: Final = 2  # both, where the rest is worth more per byte than the working set
+_REST: Final = 1  # what the topic at full takes in addition to the working set
+_WHOLE: Final = 2  # both, if the rest is worth more per byte than the working set
 
-_Part = tuple[float, int, int, int, float]  # minus worth per byte, kind, topic, bytes, worth
+_Part = tuple[float, int, int, int, float]  # minus the worth per byte, kind, topic, bytes, worth
 
 
 class Knapsack:
     """Chooses the topics that are worth most at full, given a cache that takes the remaining room.
 
-        worth == sum over full topics of (cache + rest) + what of the others' the cache can hold
+        worth == sum over full topics of (cache + rest) + what the cache can hold of the others
 
-    Branch and bound: parts are taken by their worth per byte while there is room; where a part is
-    cut by the end of the room, it is tried both with it and without it, unless not even its part
-    would make the best much better.
+    Branch and bound. A filling takes parts by their worth per byte while there is room. The first
+    topic that the end of the room would cut is tried both at full and not, unless even the share of
+    it that fits could not make the best choice better by TOLERANCE.
     """
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._parts: list[_Part] = []  # of all items, those worth most per byte first
-        self._wholes: dict[int, tuple[int, float]] = {}  # topics that may be full: bytes, worth
-        self._convex: set[int] = set()  # offered as WHOLE: CACHED only once that is ruled out
+        self._wholes: dict[int, tuple[int, float]] = {}  # of topics that may be full: bytes, worth
+        self._convex: set[int] = set()  # topics with a WHOLE: CACHED counts once that is ruled out
         for item in items:
             self._add(item)
         self._parts.sort()
 
     def choose(self, *, room: int) -> tuple[float, frozenset[int]]:
-        """Return the worth reached and the topics at full: at most 1 % below the best, for a few.
+        """Return the worth of the best choice found, and its topics at full.
 
-        Cost: O(n) with the first filling, and at most ``LOOKS_MAX`` after it.
+        If the search ends before ``LOOKS_MAX``, as with few topics, no choice is better by more
+        than TOLERANCE. Cost: O(n) for the first filling, and at most ``LOOKS_MAX`` after it.
         """
         best: tuple[float, frozenset[int]] = (0.0, frozenset())
         undecided = [(frozenset[int](), frozenset[int]())]
@@ -66,7 +69,7 @@ class Knapsack:
         return best
 
     def worth(self, full: frozenset[int], *, room: int) -> float:
-        """Return the worth with just these topics at full; -inf where they do not fit."""
+        """Return the worth with just the topics ``full`` at full; -inf: they do not fit."""
         return self._fill(full, frozenset(self._wholes) - full, room=room)[0]
 
     def _add(self, item: Item) -> None:
@@ -87,7 +90,12 @@ class Knapsack:
     def _fill(
         self, inside: frozenset[int], outside: frozenset[int], *, room: int
     ) -> tuple[float, float, frozenset[int], int | None]:
-        """Fill ``room``: return worth, its upper bound, the topics at full, the first one cut."""
+        """Fill ``room`` with the topics ``inside`` at full, and none of ``outside``.
+
+        Returns:
+            The worth reached, an upper bound of any such filling's, the topics at full, and the
+            first topic that the end of the room has cut.
+        """
         room -= sum(self._wholes[topic][0] for topic in inside)
         if room < 0:
             return -inf, -inf, inside, None

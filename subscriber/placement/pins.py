@@ -1,4 +1,4 @@
-"""Pins: the tables that are pinned or banned, by rules of names and patterns."""
+"""Pins: which tables are pinned or banned, by rules of names and patterns."""
 
 import re
 from collections import Counter, deque
@@ -21,17 +21,18 @@ from ..store.eviction import Key
 from ..store.table_snapshot import NOTHING, Swap, differing
 from ..store.view import View
 
-PINS_MAX: Final = 10_000  # tables, each of 500 bytes outside the budget
-SCAN_MAX: Final = 16  # blocks of 64 names in a turn: 1 ms
-VERDICTS_MAX: Final = 16_384  # remembered of tables that may be banned, of 150 bytes each
+PINS_MAX: Final = 10_000  # pinned tables that are known, each of 500 bytes outside the budget
+SCAN_MAX: Final = 16  # blocks of 64 names, scanned in a turn: 1 ms
+VERDICTS_MAX: Final = 16_384  # tables of which it is remembered if they are banned, 150 bytes each
 
 
 class PinRules:
-    """The rules that pin or ban tables, whatever their use: by pattern, and since then by name.
+    """The rules that pin or ban a table: patterns of the settings, and calls that name the table.
 
         pin("a.b") ──▶ never ──▶ unpin("a.b") ──▶ always      the first that names a table counts
 
-    Patterns are those of Impala and the shell: ``*``, ``?``, ``[ab]``, matched with ``db.table``.
+    ``always`` and ``never`` are patterns as of Impala and the shell (``*``, ``?``, ``[ab]``), which
+    are matched with ``db.table``.
     """
 
     def __init__(self, always: Iterable[str] = (), never: Iterable[str] = ()) -> None:
@@ -52,14 +53,14 @@ class PinRules:
         return self._never is not None
 
     def pin(self, db: str, table: str) -> None:
-        """Keep this table from now on, even if a pattern bans it."""
+        """Pin this table from now on, even if a pattern bans it."""
         name = table_name(db, table)
         self._pinned.add(name)
         self._unpinned.discard(name)
         self._bans.cache_clear()
 
     def unpin(self, db: str, table: str) -> None:
-        """Leave this table to its use, or to the pattern that bans it."""
+        """Pin this table no longer, even if a pattern does; a pattern may ban it again."""
         name = table_name(db, table)
         self._pinned.discard(name)
         if self._always is not None:
@@ -67,7 +68,7 @@ class PinRules:
         self._bans.cache_clear()
 
     def pinned(self, db: str, table: str) -> bool:
-        """Tell whether a table is to be kept."""
+        """Return whether the rules pin a table."""
         name = table_name(db, table)
         if name in self._pinned:
             return True
@@ -76,7 +77,7 @@ class PinRules:
         return self._never is None or self._never.match(name) is None
 
     def banned(self, group: bytes) -> bool:
-        """Tell whether the table of ``group`` is never to be kept. Cost: 0.1 µs when repeated."""
+        """Return whether the rules ban the table of ``group``. Cost: 0.1 µs when repeated."""
         return self._never is not None and self._bans(group)
 
     def _ban(self, group: bytes) -> bool:
@@ -103,25 +104,26 @@ class Pin:
 
 
 class Pins:
-    """Pinned tables: those that exist by the namespace and are pinned by the rules.
+    """The pinned tables: those that the namespace names and the rules pin.
 
         names created ──▶ scanned, a few blocks a turn ──pinned by name or pattern──▶ known
         known ──name dropped | unpinned──▶ removed         ──does not fit──▶ known and not held
 
-    A pinned table does not evict another, so the first tables are kept; those without room are
-    answered by pulls, counted, and tried again once there is room.
     Invariant: each known table exists, as far as the namespace was scanned, and is pinned.
+
+    A pinned table does not evict another, so that the first pinned tables are held. Those without
+    room are counted; pulls answer for them, and the prefetcher tries again once there is room.
     """
 
     def __init__(self, rules: PinRules, view: View) -> None:
         self.rules = rules
         self.known: dict[bytes, Pin] = {}  # at most PINS_MAX, in the order in which they were found
-        self.not_held: dict[bytes, int] = {}  # of ``known``, those without room: their bytes
+        self.not_held: dict[bytes, int] = {}  # by known table without room: the bytes it needs
         self._beyond_max = 0  # pinned tables beyond PINS_MAX
         self._view = view
         self._new: list[bytes] = []  # known since the last ``take_new``
         self._moved: list[Key] = []  # pinned or unpinned since the last ``take_moved``
-        # database, names before, names after: of blocks that changed and were not scanned yet
+        # of blocks that have changed and were not scanned yet: database, names before, names after
         self._unscanned: deque[tuple[str, Sequence[Entry], Sequence[Entry]]] = deque()
 
     @property
@@ -141,7 +143,7 @@ class Pins:
 
     @property
     def needed_bytes(self) -> int:
-        """How many bytes all pinned tables take, as far as it is known."""
+        """How many bytes all known pinned tables take, as far as their sizes are known."""
         return sum(pin.size for pin in self.known.values())
 
     def mark_not_held(self, group: bytes, size: int) -> None:
@@ -168,7 +170,7 @@ class Pins:
                 self._unscanned.extend((key.db, (), (entry,)) for entry in new)
 
     def on_names_discarded(self) -> None:
-        """Remove all tables: all names come anew."""
+        """Remove all tables, as all names come again."""
         self._unscanned.clear()
         self._beyond_max = 0
         for group in list(self.known):
@@ -194,14 +196,14 @@ class Pins:
         self._add(db, table)
 
     def unpin(self, db: str, table: str) -> None:
-        """Leave a table to its use."""
+        """Pin a table no longer."""
         self.rules.unpin(db, table)
         self._remove(table_key(db, table))
 
     def missing_bytes(self, held: Mapping[Key, int], *, room: int) -> Counter[int]:
-        """Return the bytes that pinned tables will take in each topic beyond those ``held``.
+        """Return by topic the bytes that pinned tables are going to take beyond those ``held``.
 
-        In the order of ``known``, as far as they fit ``room``. Cost: O(pinned tables).
+        Tables count in the order of ``known``, as far as they fit ``room``. Cost: O(pinned tables).
         """
         sizes: Counter[int] = Counter()
         followed = {topic for topic, _ in held}

@@ -4,23 +4,26 @@
       ▲                              │  ▲                         │
       └──not read for IDLE_S─────────┘  └──worth less, outgrew────┘
 
-Tables are hashed to topics, so a hot table shares its topic with cold tables. The cache of pulled
-tables holds the hot table alone; ``full`` saves in addition the pulls after changes and those of
-first reads, at the price of the cold tables' bytes. Both share one budget. So a topic is two items
-of a knapsack: its working set, which the cache may hold in part, and the rest of the topic, which
-is held whole or not at all. The worth of an item is the waiting time that it saves per second. A
-working set counts WORKING_ROOM times, because the cache also holds new tables for a while.
+Invariant: after every step, the full topics and MINIMAL bytes for each other topic in use fit the
+budget. The resident set evicts pulled tables beyond that, as for every reservation.
 
-Where all topics fit comfortably, all become full, those in use first: bytes that nothing else
-needs are free. Even then RAISES_MAX topics are raised per PACE_S, so that a start stays cheap. A
+**What a topic is worth.** Tables are hashed to topics, so that a hot table shares its topic with
+cold tables. The cache of pulled tables holds the hot table alone. At full the topic also saves the
+pulls after changes and those of first reads, but takes the bytes of its cold tables. Both share one
+budget. So a topic is two items of a knapsack: its working set, which the cache may hold in part,
+and the rest of the topic, which is held whole or not at all. The worth of an item is the waiting
+time that it saves per second. A working set counts WORKING_ROOM times, because the cache also holds
+new tables for a while.
+
+**If all topics fit comfortably,** all become full, those in use first: their bytes have no other
+use. Even then only RAISES_MAX topics are raised per PACE_S, so that a start stays cheap. A
 subscriber that only watches changes, and has read nothing yet, stays at minimal.
 
-The plan does not flap: another set of full topics has to be clearly better than the present set; a
-topic at full gets KEPT_BONUS, any other pays for its transfer; a level stays for DWELL_S, topics
-move to or from full once per PACE_S, and a topic that outgrew its room stays out for a pause that
-doubles. Only the budget, a withdrawn offer, a first read and free bytes act without delay.
-Invariant: after every step, full topics and MINIMAL bytes for each other used topic fit the budget.
-What was pulled beyond that is evicted, as for every reservation.
+**What keeps a plan from flapping.** Another set of full topics has to be clearly better than the
+present set. A topic at full gets KEPT_BONUS; the worth of any other is lessened by its transfer. A
+level stays for DWELL_S, and topics move to or from full once per PACE_S. A topic that outgrew its
+room is not raised for a pause, which doubles. Only the budget, a withdrawn offer, a first read and
+free bytes act without delay.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -35,33 +38,34 @@ from ..store.latency import LatencyEstimate
 from .knapsack import Item, Knapsack
 from .usage import TopicUsage
 
-PAYS_BACK_S: Final = 1800.0  # a raise has to save its transfer within this time
+PAYS_BACK_S: Final = 1800.0  # within which a topic at full has to save the cost of its transfer
 
-IDLE_S: Final = 3600.0  # a topic not read for so long is not in use
-DWELL_S: Final = 300.0
-PACE_S: Final = 5.0
-RAISES_MAX: Final = 16  # in PACE_S: each is a catch-up; other levels cost next to nothing
-GAIN_OF_WORTH: Final = 0.05  # what a change has to gain: of what all levels are worth,
-GAIN_OF_MISSED: Final = 0.2  # or of what is waited for now, if that is less
-KEPT_BONUS: Final = 0.03  # on what one topic at full saves, against a topic that is not
-PAUSE_S: Final = 60.0  # after a topic outgrew its room; doubled each time, while it goes on
+IDLE_S: Final = 3600.0  # without a read, until a topic is no longer in use
+DWELL_S: Final = 300.0  # that a level stays, at least
+PACE_S: Final = 5.0  # between two plans that move topics to or from full
+RAISES_MAX: Final = 16  # to full in PACE_S: each is a catch-up; other moves cost next to nothing
+# Another set of full topics has to gain, whichever is less:
+GAIN_OF_WORTH: Final = 0.05  # of what the best set is worth
+GAIN_OF_MISSED: Final = 0.2  # of what the present set does not save
+KEPT_BONUS: Final = 0.03  # on what a topic at full saves, against topics that are not
+PAUSE_S: Final = 60.0  # after a topic outgrew its room; doubled if it does so again soon
 PAUSE_S_MAX: Final = 4 * 3600.0
 
-WORKING_ROOM: Final = 1 / PROTECTED_SHARE  # for each byte of it: the rest is for new tables
+WORKING_ROOM: Final = 1 / PROTECTED_SHARE  # bytes of the cache for a byte of a working set
 FULL_SHARE: Final = 0.9  # of the budget may be filled; the rest is for growth
-ROOMY_SHARE: Final = 0.6  # all topics fit comfortably below it
-CROWDED_SHARE: Final = 0.8  # and no longer above that
+ROOMY_SHARE: Final = 0.6  # of the budget: below it, all topics fit comfortably
+CROWDED_SHARE: Final = 0.8  # of the budget: above it, they no longer do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """One table topic as it is now.
 
-    ``level``: current or pending, since ``since``; -inf if it was never set.
-    ``full_bytes``: accounted at full, by the hub's sizes; ``held_bytes``: committed at ``level``.
-    ``required``: why the topic is followed even if it is not read; empty if it is not.
-    ``holds_pins``: a pinned table of it is held. ``urgent``: where not all required topics fit, it
-    comes before those that are not.
+    ``level``: the current level, or the pending one; set at ``since``, -inf: never. ``full_bytes``:
+    what the topic takes at full, by the hub's sizes; ``held_bytes``: what it has committed at
+    ``level``. ``required``: why the topic is followed even if it is not read; empty: it is not
+    then. ``holds_pins``: a pinned table of it is held. ``urgent``: if not all required topics fit,
+    it comes before those that are not urgent.
     """
 
     topic: int
@@ -85,7 +89,7 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Steps in their order, and for every topic the reason of its level after them."""
+    """The changes in their order, and for each topic the reason of its level after them."""
 
     steps: tuple[LevelChange, ...]
     reasons: dict[int, str]
@@ -95,26 +99,27 @@ class Plan:
 class _Candidate:
     """A topic during one plan: what it takes, what it saves, which level it gets.
 
-    Savings are round trips of waiting per second.
+    Savings are in round trips of waiting per second.
     """
 
     now: Situation
     topic: int
     level: int
     full_bytes: int
-    in_use: bool
+    in_use: bool  # it is required, or was read within IDLE_S
     dwells: bool  # its level was set less than DWELL_S ago
-    pause_until: float
-    working_bytes: int = 0  # room in the cache for its working set
-    cache_saves: float = 0.0  # by its working set in the cache
-    full_saves: float = 0.0  # by full, beyond ``cache_saves``
-    followed: bool = False  # has its MINIMAL bytes
-    stays_full: bool = False  # without being compared with others
+    pause_until: float  # it outgrew its room, and may not be full before; -inf: it has not
+    working_bytes: int = 0  # that its working set takes in the cache
+    cache_saves: float = 0.0  # what its working set saves in the cache
+    full_saves: float = 0.0  # what full saves beyond ``cache_saves``
+    followed: bool = False  # the budget has its MINIMAL bytes
+    stays_full: bool = False  # it is not compared with others
     may_be_full: bool = False
-    target: int = NONE
+    target: int = NONE  # the level that it gets
 
     @property
     def density(self) -> float:
+        """What full saves for each byte that it takes beyond the cache."""
         return self.full_saves / max(self.full_bytes - self.working_bytes, 1)
 
 
@@ -125,19 +130,19 @@ class _Pause:
 
 
 class Planner:
-    """Plans levels; its state is the time of the last move and the pauses of outgrown topics."""
+    """Plans levels. It remembers the last move, the last offer, and the topics that outgrew."""
 
     def __init__(self, minimal_bytes: int, latency: LatencyEstimate | None = None) -> None:
-        """``latency``: of pulls; the fetcher updates it."""
+        """``minimal_bytes``: of a topic at minimal. ``latency``: of pulls, as the fetcher sees."""
         self._minimal_bytes = minimal_bytes
         self.latency = latency or LatencyEstimate()
-        self._moved_at = -inf  # when a topic last moved to or from full, paced moves excepted
-        self._offered: frozenset[int] = frozenset()  # in the last plan
-        self._roomy = False  # all topics fit comfortably, with hysteresis
-        self._pauses: dict[int, _Pause] = {}  # of each topic that outgrew its room
+        self._moved_at = -inf  # when topics last moved to or from full, in a plan that may do so
+        self._offered: frozenset[int] = frozenset()  # the levels in the last plan
+        self._roomy = False  # whether all topics fit comfortably, with hysteresis
+        self._pauses: dict[int, _Pause] = {}  # by topic that outgrew its room
 
     def outgrew(self, topic: int, *, now: float) -> None:
-        """Keep ``topic`` from full for a while: it did not fit any more."""
+        """Keep ``topic`` from full for a pause: at full it did not fit any more."""
         last = self._pauses.get(topic)
         length_s = PAUSE_S
         if last is not None and now < last.until + 2 * last.length_s:
@@ -156,9 +161,9 @@ class Planner:
 
         Args:
             topics: Every table topic, once.
-            budget_bytes: For table topics: without what the namespace takes.
+            budget_bytes: What table topics may take, without the namespace.
             offered: The levels that catalogd offers, NONE among them.
-            now: Of the clock of ``since`` and ``read_at``.
+            now: The time, on the clock of ``since`` and ``read_at``.
 
         Cost: O(n log n); 256 topics in under 2 ms.
         """
@@ -181,6 +186,7 @@ class Planner:
         return Plan(steps=tuple(steps), reasons=reasons)
 
     def _judge_room(self, candidates: Sequence[_Candidate], budget_bytes: int) -> None:
+        """Note whether all topics fit comfortably into the budget."""
         all_bytes = sum(one.full_bytes for one in candidates)
         all_bytes += self._minimal_bytes * len(candidates)
         share = CROWDED_SHARE if self._roomy else ROOMY_SHARE
@@ -188,6 +194,7 @@ class Planner:
         self._roomy = all_bytes <= share * budget_bytes and not only_watches
 
     def _candidate(self, situation: Situation, now: float) -> _Candidate:
+        """Return the candidate of a topic, with what it saves."""
         usage, pause = situation.usage, self._pauses.get(situation.topic)
         full_bytes = situation.full_bytes
         if situation.level == FULL:
@@ -215,7 +222,7 @@ class Planner:
         return one
 
     def _allot_minimal(self, candidates: Iterable[_Candidate], budget_bytes: int) -> None:
-        """Give each topic in use its MINIMAL bytes; if the budget is too small, the most used."""
+        """Have each topic in use followed; if the budget is too small, those that are used most."""
         follow = [c for c in candidates if c.in_use or c.level == FULL or (c.level and c.dwells)]
         follow_max = budget_bytes // self._minimal_bytes
         if len(follow) > follow_max:
@@ -224,7 +231,7 @@ class Planner:
             one.followed = True
 
     def _allow_full(self, candidates: Iterable[_Candidate], *, paced: bool, now: float) -> None:
-        """Mark the topics that may be full, and those that stay full without comparison."""
+        """Mark the topics that may be full, and those that stay full without a comparison."""
         for one in candidates:
             allowed = (self._roomy or one.followed) and now >= one.pause_until
             if one.level == FULL:
@@ -236,8 +243,8 @@ class Planner:
                 one.may_be_full = self._is_ripe(one)
 
     def _is_ripe(self, one: _Candidate) -> bool:
-        """Tell whether a topic in use may be raised to full, should there be room for few."""
-        if MINIMAL in self._offered:  # it is followed first, so that its usage shows
+        """Return whether a topic in use may be compared with others for a place at full."""
+        if MINIMAL in self._offered:  # a topic is followed at minimal first, so that usage shows
             return one.level == MINIMAL and not one.dwells and one.full_saves > 0
         worth_it = bool(one.now.required) or one.full_saves > 0
         return one.level == MINIMAL or (not one.dwells and worth_it)
@@ -255,7 +262,7 @@ class Planner:
         if self._roomy:
             return frozenset(one.topic for one in (*staying, *judged))
         required: list[_Candidate] = []
-        if MINIMAL not in self._offered:  # otherwise a required topic is followed in any case
+        if MINIMAL not in self._offered:  # else a required topic is followed at minimal
             required = [one for one in judged if one.now.required]
             required.sort(key=lambda one: (one.full_bytes, one.topic))
         first: list[_Candidate] = []
@@ -274,14 +281,14 @@ class Planner:
         if not one.followed:
             return NONE
         if one.level == MINIMAL and paced and MINIMAL not in self._offered:
-            return MINIMAL  # it waits for its turn to become full
+            return MINIMAL  # it waits for the next plan that may raise it
         wanted = one.in_use or (one.level == MINIMAL and one.dwells)
         return MINIMAL if wanted and MINIMAL in self._offered else NONE
 
     def _order(self, candidates: Iterable[_Candidate]) -> list[_Candidate]:
-        """Return the candidates that change, in order; raises beyond RAISES_MAX are deferred.
+        """Return the candidates that change, in order; a later plan has raises beyond RAISES_MAX.
 
-        The chosen topics and those followed fit together, so the lowered topics make enough room.
+        Topics are lowered first, which makes room for the others: all of them fit together.
         """
         raises = [one for one in candidates if one.target == FULL != one.level]
         raises.sort(
@@ -349,13 +356,14 @@ class Planner:
 
 
 def _most_used_first(one: _Candidate) -> tuple[bool, bool, bool, bool, float, int]:
+    """Return the key by which topics are sorted that are followed while there is room."""
     now = one.now
     first = not now.holds_pins, not now.urgent, not one.in_use, not now.required
     return *first, -now.usage.reads, one.topic
 
 
 def _fitting(candidates: Iterable[_Candidate], room: int) -> list[_Candidate]:
-    """Return those that fit, in the order given."""
+    """Return the candidates that fit into ``room``, each taken in the order given if it fits."""
     found = []
     for one in candidates:
         if one.full_bytes <= room:
@@ -367,7 +375,11 @@ def _fitting(candidates: Iterable[_Candidate], room: int) -> list[_Candidate]:
 def _judge(
     candidates: Sequence[_Candidate], judged: Sequence[_Candidate], *, room: int, reserve: int
 ) -> frozenset[int]:
-    """Return the topics of ``judged`` that become full: the present topics unless clearly worse."""
+    """Return the topics of ``judged`` at full: the present ones, unless others are clearly better.
+
+    ``candidates``: all topics that share ``room`` by their working sets. ``reserve``: bytes of
+    ``room`` that only topics which are at full already may take.
+    """
     if not judged:
         return frozenset()
     may_be_full = {one.topic for one in judged}
@@ -383,7 +395,7 @@ def _judge(
         if one.cache_saves or one.topic in may_be_full
     )
     present = frozenset(one.topic for one in judged if one.level == FULL)
-    worth = knapsack.worth(present, room=room)  # it may have grown into the reserve
+    worth = knapsack.worth(present, room=room)  # these may have grown into the reserve
     best, full = knapsack.choose(room=room - reserve)
     missed = sum(one.cache_saves + max(one.full_saves, 0.0) for one in candidates) - worth
     gain = min(GAIN_OF_WORTH * best, GAIN_OF_MISSED * missed)

@@ -1,12 +1,13 @@
-"""Prefetcher: keeps pinned tables pulled, and hot tables that a change hit, before they are read.
+"""Prefetcher: pulls pinned tables, and hot tables that a change has hit, before they are read.
 
     hit by a change ──pinned, or hot──▶ scheduled ──its turn──▶ pulled ──▶ kept, as any pull is
     swept: a pinned table is not held ──▶ scheduled        ──failed──▶ scheduled again, later
 
 At most OUTSTANDING_MAX pulls are under way, so that a pull of the application can begin at once. A
-table is pulled at most once per INTERVAL_S, and a hot table no more often than it is read: what
-changes all the time costs no more than its readers would pull. A hot table evicts only what is read
-less often. A pull brings what was held: the whole table, or what its last filters need.
+table is pulled at most once per INTERVAL_S, and a hot table no more often than it is read, so that
+a table which changes all the time costs no more than the pulls of its readers would. A hot table
+evicts only tables that are read less often. A pull brings what was held: the whole table, or what
+its last filters need.
 """
 
 from collections import deque
@@ -39,35 +40,35 @@ OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under w
 INTERVAL_S: Final = 1.0  # between two pulls of one table
 RETRY_S: Final = 5.0  # after a pull that failed
 TOO_LARGE_RETRY_S: Final = 60.0  # after a pull that brought more than there is room for
-TIMEOUT_S: Final = 10.0
-HOT_SCHEDULED_MAX: Final = 1024
-SWEEP_S: Final = 0.5
-SWEEP_MAX: Final = 256  # pins checked in a turn: 0.3 ms
+TIMEOUT_S: Final = 10.0  # of a pull
+HOT_SCHEDULED_MAX: Final = 1024  # hot tables that wait for a pull; more are left to their readers
+SWEEP_S: Final = 0.5  # between two checks of pinned tables
+SWEEP_MAX: Final = 256  # pinned tables that a check looks at: 0.3 ms
 
 
 class PullClient(Protocol):
-    """Pulls from catalogd."""
+    """Pulls from catalogd; the catalog session implements it."""
 
     def begin_fetch(self, fetch: Fetch) -> None:
-        """Begin a pull; its outcome is set in ``fetch``."""
+        """Begin a pull, whose outcome is set in ``fetch``."""
 
     def detach(self, fetch: Fetch) -> None:
-        """Take a caller off a pull, which goes on for other callers."""
+        """Have ``fetch`` wait no longer; its pull goes on if other callers wait for it."""
 
 
 class TopicLevels(Protocol):
-    """The levels of topics, as far as pinned tables need them."""
+    """The levels of topics, as far as pinned tables need them; the controller implements it."""
 
     def is_dropped_by_hand(self, topic: int) -> bool:
-        """Tell whether the application has dropped ``topic``: then it is not followed again."""
+        """Return whether the application has dropped ``topic``: then it is not followed again."""
 
     def follow_pinned(self, topic: int) -> None:
-        """Follow ``topic`` at minimal if it is not followed, and there is room for that."""
+        """Follow ``topic`` at minimal, if it is not followed and there is room for that."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """What is to be pulled of one table."""
+    """The selections that are to be pulled of one table."""
 
     topic: int
     wants: Wants
@@ -76,7 +77,7 @@ class _Job:
 
 @dataclass(slots=True)
 class _Run:
-    """A job under way; ``left``: of its wants, those not pulled yet."""
+    """A job under way; ``left``: those of its selections that no pull was sent for yet."""
 
     job: _Job
     left: deque[Selector]
@@ -98,7 +99,7 @@ class Prefetcher:
         wake: Wake,
     ) -> None:
         self.pins = priorities.pins
-        self.pulls = 0  # sent so far
+        self.pulls = 0  # that were sent so far
         self._turn = turn
         self._subscriptions = subscriptions
         self._replicas = replicas = subscriptions.replicas
@@ -107,14 +108,14 @@ class Prefetcher:
         self._priorities = priorities
         self._levels = levels
         self._client = client
-        self._wake = wake  # has the commands polled that wait for a pinned table, by its topic
-        self._jobs: dict[bytes, _Job] = {}  # scheduled
-        self._later: list[tuple[float, bytes]] = []  # the same: a heap, by due time
-        self._next_at: dict[bytes, float] = {}  # when a table may be pulled again
-        self._runs: dict[bytes, _Run] = {}  # at most OUTSTANDING_MAX, each with one request
-        self._unswept: deque[bytes] = deque()  # pinned tables that this sweep has not reached
-        self._sweep_at = 0.0
-        self._reported = False  # that pins are not held, since all of them were
+        self._wake = wake  # has the core poll the commands that wait for a topic of pinned tables
+        self._jobs: dict[bytes, _Job] = {}  # by table: the scheduled jobs
+        self._later: list[tuple[float, bytes]] = []  # the same, as a heap by due time
+        self._next_at: dict[bytes, float] = {}  # by table: when it may be pulled again
+        self._runs: dict[bytes, _Run] = {}  # by table: at most OUTSTANDING_MAX, a pull each
+        self._unswept: deque[bytes] = deque()  # pinned tables that this sweep has not checked yet
+        self._sweep_at = 0.0  # when the next check is due
+        self._reported = False  # whether a warning says that pins are not held, and it is so still
 
     @property
     def deadline(self) -> float | None:
@@ -130,11 +131,11 @@ class Prefetcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being pulled."""
+        """Whether no pull is under way."""
         return not self._runs
 
     def pin(self, db: str, table: str) -> Wait[None]:
-        """Pin a table; return what to wait for until it is held.
+        """Pin a table; return the wait until it is held.
 
         Raises:
             NoSuchObject: there is no such table.
@@ -151,14 +152,14 @@ class Prefetcher:
         return _PinWait(self, db, table)
 
     def topic(self, db: str, table: str) -> int:
-        """Return the topic of a table, by the number of topics there are now."""
+        """Return the topic of a table, by the present number of topics."""
         return table_topic(db, table, self._view.num_topics)
 
     def answers(self, db: str, table: str) -> bool:
-        """Tell whether memory answers for a pinned table.
+        """Return whether memory answers for a pinned table.
 
         Raises:
-            OverBudget: it does not fit; it is pinned no longer.
+            OverBudget: the table does not fit; the call has unpinned it.
         """
         group = table_key(db, table)
         needed_bytes = self.pins.not_held.get(group)
@@ -171,13 +172,13 @@ class Prefetcher:
         return content is not None and content.whole and self._replicas.is_current(topic)
 
     def missing(self, db: str, table: str) -> str:
-        """Say why a pinned table is not held yet."""
+        """Return why a pinned table is not held yet, as text for an error."""
         ready = self._subscriptions.ready()
         why = "catalogd has not sent it" if ready else self._subscriptions.missing()
         return f"{table_name(db, table)} is pinned and not held yet: {why}"
 
     def unpin(self, db: str, table: str) -> None:
-        """Leave a table to its use."""
+        """Pin a table no longer."""
         self._priorities.unpin(db, table)
         self._move_pins()
 
@@ -206,12 +207,15 @@ class Prefetcher:
         assert hot <= HOT_SCHEDULED_MAX + OUTSTANDING_MAX
 
     def _move_pins(self) -> None:
-        """Move what is held of tables just pinned out of the cache, of those unpinned into it."""
+        """Have the resident set move content of tables that were pinned, or unpinned, lately.
+
+        Content of pinned tables is not in the cache, from which tables are evicted.
+        """
         for topic, group in self.pins.take_moved():
             self._resident_set.repin(topic, group)
 
     def _is_held(self, pin: Pin, group: bytes) -> bool:
-        """Tell whether a pinned table is held whole, or will be without another pull."""
+        """Return whether a pinned table is held whole, or deltas are going to bring it whole."""
         content = self._view.content(pin.topic, group)
         if content is not None and content.whole:
             return True
@@ -222,7 +226,7 @@ class Prefetcher:
         return pushed is None or not pushed.stubs
 
     def _schedule_hit(self) -> None:
-        """Schedule the tables that changes hit, if they are pinned, or hot and less useful now."""
+        """Schedule tables that changes have hit, if they are pinned, or hot and less useful."""
         for group, (topic, wants) in self._priorities.take_hits().items():
             pin = self.pins.known.get(group)
             if pin is not None:
@@ -259,7 +263,7 @@ class Prefetcher:
         while self._later and self._later[0][0] <= self._turn.now and self._may_begin():
             group = heappop(self._later)[1]
             job = self._jobs.pop(group)
-            if group in self._runs:  # it was hit while it is being pulled
+            if group in self._runs:  # another change has hit the table while it is being pulled
                 self._schedule(group, job, at=self._turn.now + INTERVAL_S)
                 continue
             self._begin(group, job)
@@ -273,19 +277,19 @@ class Prefetcher:
             if pin is None or self._is_held(pin, group):
                 return
             self._levels.follow_pinned(job.topic)
-            if self._replicas.level(job.topic) == NONE:  # the sweep comes back to it
+            if self._replicas.level(job.topic) == NONE:  # there was no room: a sweep tries again
                 pin.retry_at = self._turn.now + INTERVAL_S
                 return
         else:
             job.wants = self._lost(job.topic, group, job.wants)
-            if not job.wants:  # an application has pulled it meanwhile
+            if not job.wants:  # a pull of the application has brought it meanwhile
                 return
         self._delay_next(group, pinned=job.pinned)
         self._priorities.begin_prefetch(group, pinned=job.pinned)
         self._pull_next(group, job, deque(job.wants))
 
     def _delay_next(self, group: bytes, *, pinned: bool) -> None:
-        """Set when a table that is pulled now may be pulled again."""
+        """Note when a table that is pulled now may be pulled again."""
         if len(self._next_at) > 2 * HOT_SCHEDULED_MAX:
             self._next_at = {g: at for g, at in self._next_at.items() if at > self._turn.now}
         rate = self._priorities.read_rate(group)
@@ -293,7 +297,7 @@ class Prefetcher:
         self._next_at[group] = self._turn.now + delay_s
 
     def _pull_next(self, group: bytes, job: _Job, left: deque[Selector]) -> None:
-        """Pull the next of what is wanted of a table."""
+        """Pull the next selection that is left of a job."""
         key, pin = parse_table_key(group), self.pins.known.get(group)
         self.pulls += 1
         fetch = Fetch(
@@ -330,9 +334,9 @@ class Prefetcher:
         delay_s = RETRY_S
         if isinstance(outcome, TableSnapshot):
             pin.size = outcome.held_bytes
-            delay_s = INTERVAL_S  # not kept as long as its topic was behind
+            delay_s = INTERVAL_S  # if it was not kept, its topic was behind
         elif isinstance(outcome, OverBudget):
-            pin.size = max(pin.size, outcome.needed_bytes)  # at least: the rest was not taken
+            pin.size = max(pin.size, outcome.needed_bytes)  # a lower bound: the pull was cut off
             delay_s = TOO_LARGE_RETRY_S
         self.pins.clear_not_held(group)
         if self._is_held(pin, group):
@@ -356,13 +360,16 @@ class Prefetcher:
         return self._resident_set.pinned_sizes.get((pin.topic, group), 0) + self._room_bytes()
 
     def _room_in_future(self, pin: Pin, group: bytes) -> int:
-        """Return how many bytes it may take in addition to other pins, with all levels lowered."""
+        """Return how many bytes a pinned table may take beside other pins, once levels are low."""
         held = self._resident_set
         own_bytes = held.pinned_sizes.get((pin.topic, group), 0)
         return max(own_bytes + held.pinnable_bytes - held.pinned_bytes, 0)
 
     def _sweep(self) -> None:
-        """Check some pinned tables, whatever may have become of them; all in turn."""
+        """Check the next SWEEP_MAX pinned tables, and schedule those that are not held but may be.
+
+        So a table is pulled again whatever has removed it.
+        """
         self._sweep_at = self._turn.now + SWEEP_S
         if not self._unswept:
             self._unswept.extend(self.pins.known)
@@ -380,7 +387,7 @@ class Prefetcher:
                 self._schedule_pin(group)
 
     def _report_not_held(self) -> None:
-        """Warn of pins that do not fit: once, when all that can be held is held."""
+        """Warn once of pins that do not fit, when no pull is due or under way that could help."""
         count = self.pins.not_held_count
         if bool(count) is self._reported or self._jobs or self._runs or self.pins.scanning:
             return
@@ -394,7 +401,7 @@ class Prefetcher:
 
 
 def _has(content: TableSnapshot | None, want: Selector, group: bytes) -> bool:
-    """Tell whether ``content`` answers what is wanted."""
+    """Return whether ``content`` answers the selection ``want`` of its table."""
     if content is None:
         return False
     if content.whole:
@@ -412,7 +419,7 @@ def _united(one: Wants, other: Wants) -> Wants:
 
 
 class _PinWait(Wait[None]):
-    """Until a pinned table is held, or known not to fit."""
+    """The wait until a pinned table is held, or is known not to fit."""
 
     def __init__(self, prefetcher: Prefetcher, db: str, table: str) -> None:
         self._prefetcher = prefetcher

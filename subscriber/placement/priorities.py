@@ -1,7 +1,8 @@
-"""What each table is worth to this subscriber: the pin policy of replication and resident set.
+"""Priorities: how much each table matters to this subscriber, for what is held and prefetched.
 
-It holds the pins and bans, the usage, and which pinned or read tables were hit by changes. It is
-built before the replicas, which report to it, and before the prefetcher, which takes the hits.
+It has the pins and bans, the usage, and the *hits*: changes of tables that are pinned or read. The
+core constructs it before the replicas, which report changes to it, and before the prefetcher, which
+takes the hits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,37 +24,40 @@ Wants = tuple[Selector, ...]
 
 
 class Priorities:
-    """Implements PinPolicy. ``automatic``: reads and changes are counted."""
+    """Implements PinPolicy, by which the resident set goes. ``automatic``: changes are counted."""
 
     def __init__(self, rules: PinRules, view: View, *, clock: Clock, automatic: bool) -> None:
         self.has_bans = rules.has_bans  # whether any table may be banned
-        self.counts_changes = False  # whether any table was pinned or read: then changes count
-        self.has_work = True  # the prefetcher has something to do; it clears this
+        self.counts_changes = False  # whether any table was pinned or read, so that changes count
+        self.has_work = True  # whether the prefetcher may have work; the prefetcher clears it
         self.pins = Pins(rules, view)
         self.usage = UsageTracker()
         self._clock = clock
         self._automatic = automatic
         self._view = view
-        # pinned or read tables that changes hit: their topic, and what was held of them before
+        # by table that a change has hit: its topic, and what a pull has to bring
         self._hit: dict[bytes, tuple[int, Wants]] = {}
-        self._prefetching: dict[bytes, bool] = {}  # tables being prefetched: whether as a pin
+        self._prefetching: dict[bytes, bool] = {}  # by table being prefetched: whether as a pin
 
     def banned(self, group: bytes) -> bool:
-        """Tell whether a table is never held."""
+        """Return whether a table is never held."""
         return self.pins.rules.banned(group)
 
     def pinned(self, group: bytes) -> bool:
-        """Tell whether a table is pinned, and exists."""
+        """Return whether a table is pinned, and exists."""
         return group in self.pins.known
 
     def may_evict(self, victim: bytes, newcomer: bytes) -> bool:
-        """Tell whether ``victim`` may be evicted: by a prefetch only if it is read less often."""
+        """Return whether ``newcomer`` may evict ``victim``.
+
+        A prefetched hot table may only evict tables that are read less often.
+        """
         if self._prefetching.get(newcomer, True):
             return True
         return self.read_rate(victim) < self.read_rate(newcomer)
 
     def read_rate(self, group: bytes) -> float:
-        """Return how often in a second a table is read."""
+        """Return how many times a second a table is read."""
         return self.usage.rate(group, now=self._clock.now)
 
     def newcomer_rate(self, group: bytes) -> float:
@@ -83,7 +87,7 @@ class Priorities:
         self.has_work = self.has_work or self.pins.scanning
 
     def on_names_discarded(self) -> Sequence[Key]:
-        """Discard all pinned tables: all names come anew."""
+        """Discard all pins, as all names come again; return the tables that were pinned."""
         self.pins.on_names_discarded()
         self.has_work = True
         return self.pins.take_moved()
@@ -99,7 +103,7 @@ class Priorities:
         self.counts_changes = self.has_work = True
 
     def unpin(self, db: str, table: str) -> None:
-        """Leave a table to its use."""
+        """Pin a table no longer."""
         self.pins.unpin(db, table)
         self.has_work = True
 
@@ -109,7 +113,7 @@ class Priorities:
         self.counts_changes = self.counts_changes or bool(self.pins.known)
 
     def take_hits(self) -> Mapping[bytes, tuple[int, Wants]]:
-        """Return what was hit since the last call: its topic, and what a pull has to bring."""
+        """Return by table what was hit since the last call: its topic, and what to pull."""
         hits, self._hit = self._hit, {}
         return hits
 
@@ -123,7 +127,7 @@ class Priorities:
 
 
 def _wants(content: TableSnapshot | None) -> Wants:
-    """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
+    """Return the selections to pull so that memory answers as much as ``content`` does."""
     if content is None or content.selections is None:
         return (ALL,)
     filters = [one for one in content.selections if one.filter is not None]

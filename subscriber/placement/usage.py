@@ -1,13 +1,14 @@
-"""Usage of topics and tables: how much is read, and how much would be pulled at minimal.
+"""UsageTracker: how much of each topic is read, and how much of that minimal would pull.
 
     read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ removed
                └──── too many of these ──▶ removed ◀─────────────────────────────┘
 
-The count does not depend on the level: a read *misses* if it is the first of its table, or if the
-table has changed since, unless it is hot and was prefetched. So the worth of a topic does not jump
-when its level does. The tables that were read again are the working set; a scan of many tables,
-each read once, adds none to it and removes none.
 Invariant: ``working_bytes`` of a topic is the sum over its tables that were read again.
+
+A read *misses* if it is the first of its table, or if the table has changed since the last read,
+unless the table is hot, so that it was prefetched. This does not depend on the level of the topic,
+so that the worth of a topic does not jump when its level does. The tables that were read again are
+the working set. A scan of many tables, each read once, adds none to it and removes none.
 """
 
 from collections import Counter
@@ -22,11 +23,11 @@ from typing import Final
 from ...topics.newest import Newest
 
 HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
-WINDOW_S: Final = 3600.0  # a table not read for so long is not in use
-AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
-ONCE_MAX: Final = 1024  # few, so that a scan passes through
-HOT_PER_S: Final = 1 / 60  # reads of a table: it is read in a loop, and prefetched
-FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only read
+WINDOW_S: Final = 3600.0  # without a read, until a table is no longer in use
+AGAIN_MAX: Final = 4096  # tables in ``again``, of 250 bytes each
+ONCE_MAX: Final = 1024  # tables in ``once``: few, as a scan is not to stay
+HOT_PER_S: Final = 1 / 60  # reads a second from which on a table is hot: a loop reads it
+FIRST_SHARE: Final = 0.25  # of a read, for the first read of a table: it may stay the only one
 
 _PER_S: Final = log(2) / HALF_LIFE_S
 ONCE_PER_S: Final = FIRST_SHARE * _PER_S  # the rate of a table that was read for the first time
@@ -34,10 +35,11 @@ ONCE_PER_S: Final = FIRST_SHARE * _PER_S  # the rate of a table that was read fo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUsage:
-    """How a topic is used. Rates per second; a first read counts a quarter.
+    """How a topic is used, in rates per second; the first read of a table counts a quarter.
 
-    ``misses``, ``missed_bytes``: of the reads, what minimal would pull, had it room for all.
-    ``working_bytes``: of its tables that are read again and again. ``read_at``: -inf for never.
+    ``misses``, ``missed_bytes``: what minimal would pull for these reads, if the cache had room for
+    all tables. ``working_bytes``: of its tables that were read again. ``read_at``: the time of the
+    last read; -inf: there was none.
     """
 
     reads: float = 0.0
@@ -50,38 +52,39 @@ class TopicUsage:
 
 @dataclass(slots=True)
 class _Table:
+    """A table that was read lately."""
+
     topic: int
-    size: int
-    read_at: float
-    reads: float  # as of then, decayed
-    stale_bytes: int = 0
-    changes: int = 0  # since then
-    changed_at: int = 0  # version of the last
+    size: int  # bytes that its last read needed
+    read_at: float  # the time of that read
+    reads: float  # the decaying count of its reads, as of that read
+    stale_bytes: int = 0  # that changes have made stale since that read
+    changes: int = 0  # the number of these changes
+    changed_at: int = 0  # the version of the last of them
 
 
 class UsageTracker:
     """Counts reads by topic, and remembers a bounded number of tables."""
 
     def __init__(self) -> None:
-        # By topic: sums that decay, as of ``read_at``; the bytes of the tables read again
-        self._sums: dict[int, TopicUsage] = {}
-        self._working_bytes: Counter[int] = Counter()
-        # tables read once, and more than once, both in the order of their last read
+        self._sums: dict[int, TopicUsage] = {}  # by topic: sums that decay, as of ``read_at``
+        self._working_bytes: Counter[int] = Counter()  # by topic
+        # by table read once, and more than once; both in the order of the last read
         self._once = Newest[bytes, _Table](ONCE_MAX)
         self._again: dict[bytes, _Table] = {}
-        self._expire_at = inf  # no table leaves the window before
+        self._expire_at = inf  # the earliest time at which a table leaves the window
 
     def __len__(self) -> int:
         return len(self._once) + len(self._again)
 
     def __contains__(self, group: bytes) -> bool:
-        """Tell whether a table was read again lately."""
+        """Return whether a table was read again lately."""
         return group in self._again
 
     def read(self, topic: int, group: bytes, *, size: int, now: float, times: int = 1) -> None:
-        """Count ``times`` reads of a table, of which ``size`` accounted bytes were needed.
+        """Count ``times`` reads of a table, each of which needed ``size`` bytes of it.
 
-        However it was answered, and at whatever level.
+        A read counts the same whoever has answered it, and at any level of the topic.
         """
         self._expire(now)
         table = self._take(group)
@@ -105,7 +108,7 @@ class UsageTracker:
         self._put(group, _Table(topic, size, now, before + weight), again=again)
 
     def on_changed(self, group: bytes, *, size: int, version: int) -> None:
-        """Count ``size`` bytes of a table as stale, cached or not."""
+        """Count ``size`` bytes of a table as stale, whether they are cached or not."""
         table = self._again.get(group) or self._once.get(group)
         if table is not None:
             table.stale_bytes += max(size, 1)
@@ -113,13 +116,13 @@ class UsageTracker:
             table.changed_at = version
 
     def on_dropped(self, group: bytes) -> None:
-        """Remove a table."""
+        """Forget a table."""
         self._take(group)
 
     def of(self, topic: int, *, now: float) -> TopicUsage:
         """Return how ``topic`` is used.
 
-        Cost: O(1) and what expired since the last call.
+        Cost: O(1), and O(tables that have left the window since the last call).
         """
         if now >= self._expire_at:
             self._expire(now)
@@ -135,12 +138,12 @@ class UsageTracker:
         )
 
     def rate(self, group: bytes, *, now: float) -> float:
-        """Return how often in a second a table is read; 0 if it was not read again in WINDOW_S."""
+        """Return how many times a second a table is read; 0: not read again within WINDOW_S."""
         table = self._again.get(group)
         return 0.0 if table is None else table.reads * _PER_S * _share(table.read_at, now)
 
     def newest(self, count: int) -> list[tuple[int, bytes, float]]:
-        """Return the topic and the key of each of the last ``count`` tables read, and when."""
+        """Return topic, key and time of the last read of the last ``count`` tables read."""
         found = [
             (table.topic, group, table.read_at)
             for some in (self._once, self._again)
@@ -165,11 +168,15 @@ class UsageTracker:
         assert known <= self._sums.keys()
 
     def _was_prefetched(self, table: _Table, now: float) -> bool:
-        """Tell whether the change was prefetched: the prefetcher pulls at most once per read."""
+        """Return whether the prefetcher has pulled the changes of ``table`` since its last read.
+
+        It does so for hot tables, at most once for each read.
+        """
         rate = table.reads * _PER_S * _share(table.read_at, now)
         return rate >= HOT_PER_S and table.changes == 1
 
     def _expire(self, now: float) -> None:
+        """Forget the tables that were not read for WINDOW_S."""
         self._expire_at = inf
         for tables in (self._once, self._again):
             while tables:
@@ -180,6 +187,7 @@ class UsageTracker:
                 self._take(group)
 
     def _take(self, group: bytes) -> _Table | None:
+        """Remove a table, and return it."""
         table = self._again.pop(group, None)
         if table is None:
             return self._once.pop(group, None)
@@ -198,7 +206,7 @@ class UsageTracker:
 
 
 def _share(at: float, now: float) -> float:
-    """Return the share that is left at ``now`` of what was counted at ``at``."""
+    """Return the share of a sum as of ``at`` that has not decayed at ``now``."""
     left: float = 2.0 ** ((at - now) / HALF_LIFE_S)
     return left
 

@@ -1,7 +1,8 @@
-"""Uses: tells catalogd which tables a subscriber has used, so that they stay loaded.
+"""Uses: the tables that a subscriber reports to catalogd as used, so that they stay loaded there.
 
-Any number of reads come in, answered from memory or not; the tables of a minute go out in one
-message. Those beyond its bound are left out: catalogd knows of pulls by themselves.
+Each read is noted, whether memory answers it or not; the tables of a minute go out in one message.
+Tables beyond the bound of the message are left out: catalogd sees the pulls of those that memory
+does not answer.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,10 +16,10 @@ PERIOD_S: Final = 60.0  # between two messages; docs/protocol.md, P-USED-1
 
 
 class Uses:
-    """What was used since the last message."""
+    """The tables that were used since the last message."""
 
     def __init__(self, pinned: Callable[[], Iterable[TableId]]) -> None:
-        """``pinned`` returns the tables that are pinned: they are always in use."""
+        """``pinned`` returns the pinned tables, which count as used at all times."""
         self.due_at = 0.0  # seconds: when ``due`` has something to do
         self._pinned = pinned
         self._tables: dict[TableId, None] = {}  # at most USED_MAX, in the order of their first use
@@ -30,7 +31,7 @@ class Uses:
                 self._tables[table] = None
 
     def due(self, *, now: float) -> Used | None:
-        """Return the message that is due; None: none is, or nothing was used."""
+        """Return the message that is due; None: none is due, or no table was used."""
         if now < self.due_at:
             return None
         self.due_at = now + PERIOD_S

@@ -166,7 +166,7 @@ class HubSession:
         return crc32(self._registration) / (1 << 32)
 
     def confirmed(self, topic_level: TopicLevel) -> bool:
-        """Tell whether deltas of a topic at a level are sure to come on this connection."""
+        """Return whether deltas of a topic at a level are sure to come on this connection."""
         return self._subscribed.get(topic_level) is _Fence.CONFIRMED
 
     def tick(self) -> None:

@@ -34,7 +34,7 @@ class Lineage:
         self._request = 0  # the id of the last request
 
     def accepts(self, start: Start, *, holds: bool, now: float) -> bool:
-        """Tell whether ``start`` is accepted; ``holds``: there is something to compare."""
+        """Return whether ``start`` is accepted; ``holds``: there is something to compare."""
         if start == self.accepted:
             return start != NO_START
         if 0 in start or start in self._past:

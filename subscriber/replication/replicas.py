@@ -109,7 +109,7 @@ class TopicReplicas:
         return self._set.credit(stream), self._set.served_by(stream)
 
     def __contains__(self, topic: int) -> bool:
-        """Tell whether ``topic`` is followed."""
+        """Return whether ``topic`` is followed."""
         return topic in self._topics
 
     def __iter__(self) -> Iterator[TopicReplica]:
@@ -137,11 +137,11 @@ class TopicReplicas:
         return self.level(topic) if coming is None else coming.level
 
     def joined(self, topic: int, level: int) -> bool:
-        """Tell whether ``topic`` is LIVE at ``level``, with nothing coming."""
+        """Return whether ``topic`` is LIVE at ``level``, with nothing coming."""
         return self.level(topic) == self.target_level(topic) == level and self.is_current(topic)
 
     def is_current(self, topic: int) -> bool:
-        """Tell whether ``topic`` is LIVE, of the namespace's epoch, and at its read floor.
+        """Return whether ``topic`` is LIVE, of the namespace's epoch, and at its read floor.
 
         Incarnations mean something within one epoch only.
         """

@@ -136,7 +136,7 @@ class Subscriptions:
         return not self._session.greeting
 
     def accepts(self, epoch: int, start: int) -> bool:
-        """Tell whether what comes from a start of catalogd may be used."""
+        """Return whether what comes from a start of catalogd may be used."""
         accepted = self._lineage.accepted
         known = (epoch, start) == accepted  # spares a look at all topics for each delta
         holds = known or self.replicas.holds(accepted[0])
@@ -363,7 +363,7 @@ class Subscriptions:
         self.replicas.request()
 
     def ready(self) -> bool:
-        """Tell whether the namespace and the initial topics are live."""
+        """Return whether the namespace and the initial topics are live."""
         replicas = self.replicas
         if self.planned is None or not replicas.is_current(NAMESPACE):
             return False

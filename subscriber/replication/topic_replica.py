@@ -61,7 +61,7 @@ class TopicReplica:
         return current.step(delta.epoch, delta.from_version, delta.to_version)
 
     def may_take_over(self) -> bool:
-        """Tell whether the coming follower is where the current is, or loses nothing."""
+        """Return whether the coming follower is where the current is, or loses nothing."""
         old, new = self.current, self.coming
         if new is None:
             return False

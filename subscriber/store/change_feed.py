@@ -1,12 +1,12 @@
-"""The changes between two moments, for watchers: the latest state, not the history.
+"""ChangeFeed: what deltas and catch-ups have changed, for watches: latest state, not history.
 
-    delta                 the groups that it names, before and after
-    catch-up              the groups before the first chunk that changes each, and at its end
-    snapshot (new epoch)  nothing to compare with: every table counts as changed
+    delta                 compares the groups that it names, before and after
+    catch-up              compares each group before the first chunk that changes it, and at the end
+    snapshot (new epoch)  has nothing to compare with: every table counts as changed
 
-A table's first content is not a change, nor is a load of catalogd's. The namespace says
-what was created and dropped, table topics say what differs in what was held. Of a table whose
-content is withheld stubs come and go; each later stub is a change.
+The first content of a table is no change, and neither is content that catalogd has loaded. The
+namespace says which objects were created and dropped; table topics say what differs in the content
+that was held. If catalogd withholds the content of a table, each later stub of it is a change.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,41 +47,42 @@ _Kind = tuple[str, ChangeKind, bool]
 
 
 class ChangeFeed:
-    """Makes changes of swaps; does nothing, and holds nothing, unless ``enabled``."""
+    """Makes changes of swaps. Unless ``enabled`` it returns none, and holds nothing."""
 
     def __init__(self) -> None:
         self.enabled = False  # whether a watch is open
-        # By topic, while its catch-up runs: the groups that it has changed, as they were before it
+        # By topic, while its catch-up runs: the groups that it has changed, as they were before
         self._before: dict[int, dict[bytes, TableSnapshot | None]] = {}
-        # By topic, while its snapshot comes: the groups that were held, which cannot be compared
+        # By topic, while its snapshot comes: the groups that were held before
         self._renewed: dict[int, dict[bytes, None]] = {}
         # By topic, while its catch-up to full runs: the tables that pulls have brought meanwhile
         self._pulled: dict[int, dict[bytes, None]] = {}
-        # Tables that pulls found before the namespace named them
+        # Tables that a pull has found before the namespace named them
         self._unnamed: dict[TableId, None] = {}
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
-        """Return what ``delta`` changed."""
+        """Return the changes that ``delta`` has made, by the groups that it has swapped."""
         if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
         return _from_delta(delta, chain.from_iterable(_kinds(delta.topic, swap) for swap in swaps))
 
     def stubbed(self, delta: Delta) -> tuple[Change, ...]:
-        """Return what ``delta`` says has changed, where nothing is held to compare with."""
+        """Return the changes that ``delta`` names; no content is held to compare with."""
         if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
         return _from_delta(delta, _stubbed(delta.entries, since=delta.from_version))
 
     def doubted(self, name: str, version: int) -> tuple[Change, ...]:
-        """Return a change of a table of which something wrong was answered."""
+        """Return a change of the table ``name``, of which memory has answered something wrong."""
         return _changes([(name, ChangeKind.DATA, True)], version) if self.enabled else ()
 
     def on_stubs(
         self, message: Delta | Chunk, view: View, read_floor: ReadFloor
     ) -> tuple[Change, ...]:
-        """Return what a delta or chunk at minimal says has changed, while a watch is open.
+        """Return the changes that a delta or chunk at minimal names.
 
-        The first invalidate-all marker is not a change if nothing of the topic was answered before.
+        Caller: the replicas, while a watch is open. The first invalidate-all marker is no change if
+        no reader knows anything of the topic.
         """
         if not message.invalidate_all:
             if isinstance(message, Delta):
@@ -93,9 +94,9 @@ class ChangeFeed:
         return self.gap(message.topic, message.to_version, view)
 
     def gap(self, topic: int, version: int, view: View) -> tuple[Change, ...]:
-        """Return a change of every table of ``topic``: what changed up to ``version`` is unknown.
+        """Return a change of every table of ``topic``: any may have changed, up to ``version``.
 
-        While a catch-up of the namespace runs, the names before it count, too.
+        During a catch-up of the namespace, tables count that it named before, too.
 
         Cost: O(tables that there are).
         """
@@ -112,18 +113,19 @@ class ChangeFeed:
     def on_level_changed(
         self, topic: int, view: View, *, old: tuple[int, int], new: tuple[int, int]
     ) -> tuple[Change, ...]:
-        """Return what may have changed between the ``old`` and the ``new`` position of a topic.
+        """Return what may have changed between the positions of a topic at two levels.
 
-        They are those of a level and of its successor, each an epoch and a version.
+        ``old``: the position at the level that ends; ``new``: that at the next level. Each is an
+        epoch and a version.
         """
         return self.gap(topic, new[1], view) if new > old else ()
 
     def on_snapshot(
         self, topic: int, groups: Mapping[bytes, TableSnapshot], *, known: bool = False
     ) -> None:
-        """A snapshot of ``topic`` begins; ``groups`` is what was held.
+        """Note that a snapshot of ``topic`` begins; ``groups``: what was held until now.
 
-        ``known``: something of it was answered, though nothing of it may be held.
+        ``known``: a reader may know something of the topic, even if nothing of it is held.
         """
         if not self.enabled or not (groups or known):
             return
@@ -134,7 +136,7 @@ class ChangeFeed:
             self._renewed.setdefault(topic, {}).update(dict.fromkeys(groups))
 
     def on_chunk(self, topic: int, swaps: Iterable[Swap]) -> None:
-        """A chunk of a catch-up was applied."""
+        """Note that a chunk of a catch-up was applied, which has made ``swaps``."""
         if not self.enabled or topic in self._renewed:
             return
         before = self._before.setdefault(topic, {})
@@ -144,18 +146,18 @@ class ChangeFeed:
     def on_caught_up(
         self, topic: int, version: int, groups: Mapping[bytes, TableSnapshot]
     ) -> tuple[Change, ...]:
-        """Return what the catch-up that ends now has changed; ``groups`` is what is held now."""
+        """Return what the catch-up that ends now has changed; ``groups``: what is held now."""
         before = self._before.pop(topic, {})
         pulled = self._pulled.pop(topic, {})
         renewed = self._renewed.pop(topic, None)
-        if renewed is not None:  # what is missing now may be loaded later, which is not a change
+        if renewed is not None:  # a table that is missing now may be loaded later, without a change
             return _changes(_renewed({**renewed, **pulled, **groups}), version)
         swaps = (Swap(group, content, groups.get(group)) for group, content in before.items())
         found = chain.from_iterable(_kinds(topic, swap) for swap in swaps)
         return _changes(chain(_renewed(pulled), found), version)
 
     def on_pulled(self, db: str, table: str, view: View) -> None:
-        """A pull has found a table; its name, or its content, may be received only later."""
+        """Note that a pull has found a table, whose name or content deltas may bring only later."""
         if not self.enabled:
             return
         if view.record(db, table) is None:
@@ -166,13 +168,13 @@ class ChangeFeed:
             self._pulled.setdefault(topic, {})[table_key(db, table)] = None
 
     def on_names_caught_up(self, version: int, view: View) -> tuple[Change, ...]:
-        """Return the tables that pulls had found and that the caught-up namespace lacks."""
+        """Return a drop of each table that a pull has found and the caught-up namespace lacks."""
         gone = [table for table in self._unnamed if view.record(*table) is None]
         self._unnamed.clear()
         return _changes(((table_name(*table), ChangeKind.DROPPED, True) for table in gone), version)
 
     def discard(self, topic: int) -> None:
-        """Discard what is held of ``topic``, which is not followed any more."""
+        """Discard what is noted of ``topic``, which is not followed any more."""
         self._before.pop(topic, None)
         self._pulled.pop(topic, None)
         self._renewed.pop(topic, None)
@@ -207,7 +209,7 @@ def _changes(
 
 
 def _kinds(topic: int, swap: Swap) -> Iterable[_Kind]:
-    """Return how objects differ before and after ``swap``."""
+    """Return the changes of the objects in ``swap``, a group of ``topic``."""
     if topic != NAMESPACE:
         return _table_kinds(swap)
     return [(name, kind, True) for name, kind in _namespace_kinds(swap)]
@@ -216,8 +218,8 @@ def _kinds(topic: int, swap: Swap) -> Iterable[_Kind]:
 def _stubbed(entries: Iterable[Entry], *, since: int = 0) -> Iterable[_Kind]:
     """Return a change of each table in ``entries``: of its data, unless its own entry says more.
 
-    ``since``: files may differ if the table's data is newer. A catch-up names only the newest entry
-    of a table, so there it is 0, and they always may.
+    ``since``: the files of a table may differ if its data version is above this version. It is 0
+    for a catch-up, which has only the newest entry of a table: then files always may differ.
     """
     kinds: dict[bytes, tuple[ChangeKind, bool]] = {}
     for entry in entries:
@@ -266,10 +268,10 @@ def _table_kinds(swap: Swap) -> Iterable[_Kind]:
         return []
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
     if before is None or after is None:
-        return []  # nothing was known of it: this is a load
+        return []  # the table's entry was not known before: catalogd has loaded the table
     if after.schema_version > before.schema_version:
         return [(name_of(swap.group), ChangeKind.SCHEMA, True)]
-    # the table's entry counts for the files of its partitions, too
+    # The data version of the table's entry counts for the files of its partitions, too.
     return [(name_of(swap.group), ChangeKind.DATA, after.data_version > before.data_version)]
 
 

@@ -1,16 +1,16 @@
-"""EvictionOrder: which pulled table is evicted next: of unused tables, that which saves the least.
+"""EvictionOrder: which pulled table is evicted next: of the unused tables, that which saves least.
 
     kept ──▶ probation ──used since──▶ protected ──more than its share──▶ probation ──▶ evicted
 
-Of either part the table of the lowest rank is looked at first:
+When room is needed, the order looks at the table of the lowest rank in its part:
 
-    rank == floor as it was then + what its uses have saved / bytes
+    rank == floor when the table came to this part + what its uses have saved / bytes
 
-What a use saves (``latency.py``) is a round trip, however large the table, and the time that its
-bytes take; so many small tables are worth more than a large one. The floor rises to the rank of
-what leaves, so what is used no more leaves in the end. Readers set ``TableSnapshot.used`` without
-a lock; it is looked at, and cleared, when room is needed. So a scan of many tables, each used once,
-evicts no table in use. Source: docs/design/0005-room.md.
+A use saves a round trip, however large the table, and the time that its bytes take (`latency`), so
+that many small tables are worth more than a large table. The floor rises to the rank of each table
+that leaves, so that a table leaves in the end if nobody uses it. Readers set
+``TableSnapshot.used`` without a lock; the order looks at it, and clears it, when room is needed. So
+a scan of many tables, each used once, evicts no table in use. Source: docs/design/0005-room.md.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,18 +21,20 @@ from sortedcontainers import SortedList
 
 from .latency import LatencyEstimate
 
-PROTECTED_SHARE: Final = 0.5  # of all bytes kept; above 0.8 what is new leaves before it is used
-TIMES_MAX: Final = 8  # of uses that count: what was in use for a day is evicted as soon
+PROTECTED_SHARE: Final = 0.5  # of all bytes kept; above 0.8 new tables leave before they are used
+TIMES_MAX: Final = 8  # uses that count, so that a table that was used for a day leaves as soon
 
 Key = tuple[int, bytes]  # topic, group
-_Rank = tuple[float, int, Key]  # then by age
+_Rank = tuple[float, int, Key]  # the rank, then the age among equal ranks
 
 
 @dataclass(slots=True)
 class _Slot:
-    size: int
-    times: int
-    floor: float = 0.0
+    """A kept table."""
+
+    size: int  # bytes
+    times: int  # uses that count
+    floor: float = 0.0  # of its part when it came there
     rank: _Rank = (0.0, 0, (0, b""))
 
 
@@ -43,9 +45,9 @@ class _Part:
         self._latency = latency
         self.slots: dict[Key, _Slot] = {}
         self.held_bytes = 0  # of all slots
-        self._floor = 0.0  # the rank of what left last; nothing here ranks below it
+        self._floor = 0.0  # the lowest rank when ``first`` was last called; no slot ranks below it
         self._ranks: SortedList = SortedList()  # of all slots
-        self._ranked = 0  # how often a slot was ranked: of equal ranks the older slot is first
+        self._ranked = 0  # how many ranks were given: of equal ranks the older is first
 
     def add(self, key: Key, slot: _Slot) -> None:
         """Add ``key``, ranked as of now."""
@@ -70,7 +72,10 @@ class _Part:
         return slot
 
     def first(self) -> Key:
-        """Return the key of the lowest rank, and raise the floor to that; there must be a key."""
+        """Return the key of the lowest rank, and raise the floor to that rank.
+
+        There must be a key.
+        """
         rank: _Rank = self._ranks[0]
         self._floor = rank[0]
         return rank[2]
@@ -95,9 +100,10 @@ class _Part:
 
 
 class EvictionOrder:
-    """The keys of what is kept, with their bytes; ``used`` returns and clears a key's use."""
+    """The kept tables, by key, with their bytes, in the order in which they would be evicted."""
 
     def __init__(self, used: Callable[[Key], bool], latency: LatencyEstimate) -> None:
+        """``used``: returns whether a table was used since its last call, and clears that."""
         self._used = used
         self._probation = _Part(latency)
         self._protected = _Part(latency)
@@ -110,7 +116,7 @@ class EvictionOrder:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all that is kept."""
+        """The bytes of all kept tables."""
         return self._probation.held_bytes + self._protected.held_bytes
 
     def note(self, key: Key, size: int) -> None:
@@ -122,14 +128,14 @@ class EvictionOrder:
         self._probation.add(key, _Slot(size, 1))
 
     def discard(self, key: Key) -> None:
-        """Note that ``key`` is kept no more."""
+        """Note that ``key`` is not kept any more, if it was."""
         for part in (self._probation, self._protected):
             if key in part.slots:
                 part.take(key)
 
     def victim(self) -> Key | None:
-        """Return what should be evicted next; None if nothing is kept."""
-        for _ in range(2 * len(self)):  # uses may come faster than they are cleared
+        """Return the table to evict next; None: none is kept. It stays kept until ``discard``."""
+        for _ in range(2 * len(self)):  # a bound: readers may use tables faster than this clears
             part = self._probation
             if self._is_crowded() or not part.slots:
                 part = self._protected
@@ -146,7 +152,7 @@ class EvictionOrder:
         return rest.first() if rest.slots else None
 
     def cheapest(self, size: int) -> Iterator[tuple[Key, int]]:
-        """Yield keys and bytes that room for ``size`` bytes would evict, were nothing in use."""
+        """Yield the tables, with their bytes, that ``size`` bytes would evict if none was used."""
         for part in (self._probation, self._protected):
             for key, held_bytes in part.in_order():
                 if size <= 0:
@@ -161,6 +167,6 @@ class EvictionOrder:
         self._protected.check()
 
     def _is_crowded(self) -> bool:
-        """Tell whether more than its share is protected, and not one large table alone."""
+        """Return whether more than its share is protected, and by more than one table."""
         share = PROTECTED_SHARE * self.held_bytes
         return self._protected.held_bytes > share and len(self._protected.slots) > 1

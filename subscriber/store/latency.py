@@ -1,23 +1,23 @@
-"""Latency: how long pulls take, and so what is worth its bytes in memory: one measure for all.
+"""LatencyEstimate: how long pulls take, by which all content in memory is valued.
 
-    what something saves, in round trips == pulls that are not needed + their bytes / even bytes
+    what content saves, in round trips == pulls that are not needed + their bytes / even bytes
 
-Eviction ranks pulled tables by what they save for each byte, a large table is kept only if it saves
-as much as those that it would evict, and the planner compares what the levels of topics save. A
-reply of so many *even bytes* takes twice as long as an empty one. Source:
+A reply of as many bytes as the *even bytes* takes twice as long as an empty reply. Eviction ranks
+pulled tables by what they save for each byte. The resident set keeps a large table only if it saves
+as much as the tables that it would evict. The planner compares what levels of topics save. Source:
 docs/design/0005-room.md.
 """
 
 from typing import Final
 
-ROUND_TRIP_S: Final = 0.002  # as long as no pull was measured
-BYTES_PER_S: Final = 50e6
+ROUND_TRIP_S: Final = 0.002  # until a pull is measured
+BYTES_PER_S: Final = 50e6  # likewise
 ROUND_TRIP_S_MIN, ROUND_TRIP_S_MAX = 1e-4, 1.0  # no network is nearer, or farther away
 BYTES_PER_S_MIN, BYTES_PER_S_MAX = 1e6, 1e9
-SMALL_BYTES: Final = 16 << 10  # a reply up to this size takes a round trip: it measures that
-LARGE_BYTES: Final = 256 << 10  # a reply from this size on takes longer: it measures the rate
-NEWS_SHARE: Final = 0.1  # what a measurement counts, against the estimate before it
-FAR: Final = 4.0  # a measurement further off than so many times the estimate counts as that
+SMALL_BYTES: Final = 16 << 10  # a reply up to this size measures the round trip
+LARGE_BYTES: Final = 256 << 10  # a reply from this size on measures the rate
+NEWS_SHARE: Final = 0.1  # of a new estimate, that is the measurement; the rest is the old estimate
+FAR: Final = 4.0  # a measurement counts as at most so many times the estimate, or as that fraction
 
 
 class LatencyEstimate:
@@ -33,11 +33,11 @@ class LatencyEstimate:
 
     @property
     def even_bytes(self) -> float:
-        """So many bytes take as long as the round trip that brings them."""
+        """How many bytes take as long as a round trip."""
         return self.round_trip_s * self.bytes_per_s
 
     def note(self, size: int, took_s: float) -> None:
-        """Take the measurement of a pull of ``size`` bytes; 0 seconds is none."""
+        """Take a measurement: ``size`` bytes came in ``took_s`` seconds; 0 measures nothing."""
         if took_s > 0 and size <= SMALL_BYTES:
             moved = _moved(self.round_trip_s, took_s)
             self.round_trip_s = min(max(moved, ROUND_TRIP_S_MIN), ROUND_TRIP_S_MAX)
@@ -46,9 +46,9 @@ class LatencyEstimate:
             self.bytes_per_s = min(max(moved, BYTES_PER_S_MIN), BYTES_PER_S_MAX)
 
     def saved(self, pulls: float, pulled_bytes: float) -> float:
-        """Return the waiting that is saved without these pulls, in round trips.
+        """Return the waiting time of these pulls, in round trips.
 
-        Pulls and bytes may be counted, or be rates: then it is what is saved in a second.
+        Pulls and bytes may also be rates per second; then it is the waiting time in a second.
         """
         return pulls + pulled_bytes / self.even_bytes
 

@@ -1,11 +1,13 @@
-"""The held content of the followed topics, accounted, and its eviction when room is needed.
+"""ResidentSet: the content that a subscriber holds, its bytes, and what is evicted to make room.
 
-    pulled at minimal ──▶ eviction order ──room is needed──▶ evicted, least worth first
-    followed at full  ──────────── outgrows all ──▶ the largest is lowered, by the replicas
-    pinned, if pulled ──── the namespace needs it ──▶ evicted, the largest first
+    tables pulled     ──▶ eviction order ──room is needed──▶ evicted, those of the least worth first
+    topics at full    ──── the budget has no room left ──▶ the replicas lower the largest
+    pinned, if pulled ──── the namespace needs the room ──▶ evicted, the largest first
 
-Nothing is installed that does not fit. Pinned tables come before levels, in the order in which
-they were pinned: none is evicted for another.
+Invariant: no content is installed that does not fit the budget.
+
+Pinned tables come before levels. None is evicted for another, so that those that were pinned first
+are held.
 """
 
 from collections.abc import Sequence
@@ -29,49 +31,49 @@ from .latency import LatencyEstimate
 from .table_snapshot import Swap, TableSnapshot, snapshot_of
 from .view import TopicView, View, prepare
 
-LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
-PINNED_SHARE: Final = 0.9  # of what the namespace leaves; it may grow into the rest
+LARGE_SHARE: Final = 0.125  # of the room for pulled tables; a larger table has to be worth it
+PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the namespace may grow into the rest
 
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """Nothing was applied: another topic has to be lowered for ``growth`` more bytes."""
+    """No entry was applied: ``growth`` bytes are needed, for which a topic has to be lowered."""
 
     growth: int
 
 
 class PinPolicy(Protocol):
-    """Which tables are kept, which never, and which is worth more; ``group`` is a table's key.
+    """Which tables are always held, which never, and which matter more; ``group``: a table's key.
 
-    Placement implements it: it has the pins, the bans and the read rates, and is built before.
+    ``Priorities`` of placement implements it, which has the pins, the bans and the read rates.
     """
 
-    has_bans: bool  # whether any table may be banned: otherwise no entry has to be looked at
-    counts_changes: bool  # whether ``on_entry_changed`` has anything to note
+    has_bans: bool  # whether any table may be banned; else no entry has to be looked at
+    counts_changes: bool  # whether ``on_entry_changed`` has to be called
 
     def banned(self, group: bytes) -> bool:
-        """Tell whether a table is never held."""
+        """Return whether a table is never held."""
 
     def pinned(self, group: bytes) -> bool:
-        """Tell whether a table is held whatever its use."""
+        """Return whether a table is held whatever its use."""
 
     def may_evict(self, victim: bytes, newcomer: bytes) -> bool:
-        """Tell whether a pulled table may be evicted in favour of ``newcomer``."""
+        """Return whether a pulled table may be evicted in favour of ``newcomer``."""
 
     def read_rate(self, group: bytes) -> float:
-        """Return how often in a second a table is read."""
+        """Return how many times a second a table is read."""
 
     def newcomer_rate(self, group: bytes) -> float:
         """Return the read rate of a table that was just pulled: at least that of a first read."""
 
     def on_entry_changed(self, topic: int, entry: Entry) -> None:
-        """Take note of a change which is about to be applied."""
+        """Note a change that is about to be applied."""
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
-        """Take note of what a change of the namespace has created and dropped."""
+        """Note which tables a change of the namespace has created and dropped."""
 
     def on_names_discarded(self) -> Sequence[Key]:
-        """Note that all names come anew; return the tables that were unpinned by that."""
+        """Discard all pins, as all names come again; return the tables that were pinned."""
 
 
 class Budget:
@@ -79,27 +81,27 @@ class Budget:
 
         held <= limit;  committed == sum over topic levels of max(held, reserved)
 
-    At minimal a topic level is what was pulled of a topic, at full all of it. A catch-up reserves
-    before it is requested, so that there is room for what is in flight; what goes beyond a
-    reservation (deltas) is checked before it is installed.
+    A topic level at minimal has the pulled tables of the topic, at full the whole topic. Bytes are
+    reserved before a catch-up is requested, so that there is room for the chunks under way. Content
+    beyond a reservation, as that of deltas, is checked before it is installed.
     """
 
     def __init__(self, limit_bytes: int, inbox_bytes: int = 0) -> None:
         self.limit_bytes = limit_bytes
-        self.inbox_bytes = inbox_bytes  # in addition: for frames that have arrived, and wait
+        self.inbox_bytes = inbox_bytes  # in addition, for frames that have arrived and wait
         self.held_bytes = 0  # sum of ``_held``
-        self._committed = 0  # bytes; sum over topic levels of the larger of held and reserved
+        self._committed = 0  # sum over topic levels of ``committed``
         self._held: dict[TopicLevel, int] = {}
         self._reserved: dict[TopicLevel, int] = {}
 
     @property
     def total_bytes(self) -> int:
-        """What an operator has allowed."""
+        """The budget as the application has set it, frames included."""
         return self.limit_bytes + self.inbox_bytes
 
     @property
     def free_bytes(self) -> int:
-        """What is neither held nor reserved."""
+        """The bytes that are neither held nor reserved; below 0: more is reserved than there is."""
         return self.limit_bytes - self._committed
 
     def held(self, topic_level: TopicLevel) -> int:
@@ -134,12 +136,12 @@ class Budget:
         self._reserved.pop(topic_level, None)
 
     def fits(self, topic_level: TopicLevel, growth: int) -> bool:
-        """Tell whether ``topic_level`` may hold ``growth`` bytes more."""
+        """Return whether ``topic_level`` may hold ``growth`` bytes more."""
         more = max(self.held(topic_level) + growth - self.committed(topic_level), 0)
         return growth <= 0 or more <= self.free_bytes
 
     def largest(self, level: int, *, but: int) -> int | None:
-        """Return the topic that has most committed at ``level``, other than ``but``, if any."""
+        """Return the topic other than ``but`` that has most committed at ``level``; None: none."""
         topic_levels = {**self._held, **self._reserved}
         sizes = {t: self.committed((t, at)) for t, at in sorted(topic_levels) if at == level}
         sizes.pop(but, None)
@@ -156,39 +158,39 @@ class Budget:
 
 
 class ResidentSet:
-    """The view, its budget and the order of evictions, kept in step."""
+    """Changes the view, its budget and the order of evictions together."""
 
     def __init__(self, view: View, budget: Budget, policy: PinPolicy) -> None:
         self.view = view
         self.budget = budget
-        self.evicted = 0  # pulled tables evicted for others
-        self.not_kept = 0  # pulled tables: larger than all that is free, or not worth it
-        self.pinned_sizes: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
+        self.evicted = 0  # pulled tables that were evicted to make room
+        self.not_kept = 0  # pulled tables that were larger than all room, or not worth it
+        self.pinned_sizes: dict[Key, int] = {}  # by pulled table that is pinned: its bytes
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
         self.policy = policy
         self.latency = LatencyEstimate()  # of pulls; the fetcher measures it
         self._order = EvictionOrder(self._take_used, self.latency)  # of pulled tables, not pinned
-        self._guesses: set[TopicLevel] = set()  # whose reservation is a guess, and yields to others
+        self._guesses: set[TopicLevel] = set()  # whose reservations are guesses: any need ends them
 
     @property
     def spare_bytes(self) -> int:
-        """What pulled tables may take: what is free, reserved as a guess, or theirs already."""
+        """The room for pulled tables: free bytes, reserved guesses, and what such tables have."""
         guessed_bytes = sum(map(self.budget.unfilled, self._guesses))
         return self.budget.free_bytes + guessed_bytes + self._order.held_bytes
 
     @property
     def pinnable_bytes(self) -> int:
-        """What all pinned tables together may take."""
+        """The room for all pinned tables together."""
         names_bytes = self.budget.committed((NAMESPACE, FULL))
         return int(PINNED_SHARE * max(self.budget.limit_bytes - names_bytes, 0))
 
     def make_room(self, topic_level: TopicLevel, size: int, *, group: bytes = b"") -> bool:
         """Evict pulled tables until ``size`` bytes more fit; return whether they do.
 
-        ``group``: the table that needs them; what the policy does not evict for it stays.
+        ``group``: the table that needs them; the policy may protect other tables from it.
 
-        Caller: the subscriptions before a topic is raised, this set before it installs anything.
-        Affects: readers of the evicted tables, whose next read pulls; guesses of reservations.
+        Caller: the subscriptions before a topic is raised, this set before it installs content.
+        Affects: readers of the evicted tables, whose next read pulls; guessed reservations.
         """
         if not self.budget.fits(topic_level, size):
             for guess in self._guesses:
@@ -203,7 +205,7 @@ class ResidentSet:
         return True
 
     def reserve(self, topic_level: TopicLevel, room: int) -> None:
-        """Reserve ``room`` bytes in addition to what is held, as a guess that yields to others."""
+        """Reserve up to ``room`` bytes beyond those held, as a guess, which any need may end."""
         room = min(max(self.budget.free_bytes, 0), room)
         self.budget.reserve(topic_level, self.budget.held(topic_level) + room)
         self._guesses.add(topic_level)
@@ -214,13 +216,13 @@ class ResidentSet:
         self._guesses.discard(topic_level)
 
     def begin_minimal(self, topic: int) -> None:
-        """Hold of ``topic`` only what will be pulled, instead of what was held."""
+        """Hold only pulled tables of ``topic`` from now on, and discard what was held."""
         self.discard(topic)
         self.view.replace(topic, TopicView(pulled_only=True))
         self.budget.hold((topic, MINIMAL), MINIMAL_BYTES)
 
     def begin_full(self, topic: int, held: TopicView) -> None:
-        """Hold ``held`` of ``topic``, counted already, instead of what was pulled."""
+        """Hold ``held`` of ``topic``, whose bytes count already, and discard its pulled tables."""
         self._discard_pulled(topic)
         self.release((topic, MINIMAL))
         self.view.replace(topic, held)
@@ -238,9 +240,10 @@ class ResidentSet:
         self._guesses.discard(topic_level)
 
     def on_changed(self, topic: int, entries: Sequence[Entry]) -> None:
-        """Report to the policy the changes that are about to be applied, if it counts them.
+        """Report changes that are about to be applied to the policy.
 
-        A table that is read anew begins with a PREFIX, which alone would say that it was dropped.
+        A PREFIX alone says that its table was dropped. It is left out if entries of the table come
+        with it: then catalogd has read the table again.
         """
         there = {group_of(one.key) for one in entries if one.kind not in {PREFIX, TOMBSTONE}}
         for entry in entries:
@@ -248,7 +251,7 @@ class ResidentSet:
                 self.policy.on_entry_changed(topic, entry)
 
     def begin_snapshot(self, topic_level: TopicLevel, held: TopicView) -> None:
-        """Empty ``held``: a snapshot comes, for which the room of the old content is reserved."""
+        """Empty ``held``, as a snapshot comes, and reserve the room of its content for that."""
         if held.pulled is not None:
             for group in list(held.pulled.groups):
                 self.evict(topic_level[0], group)
@@ -268,7 +271,10 @@ class ResidentSet:
     ) -> Sequence[Swap] | NoRoom:
         """Apply ``entries`` to ``held``, if they fit once pulled tables are evicted.
 
-        Those of a banned table are applied without their values.
+        Entries of a banned table are applied as stubs.
+
+        Returns:
+            The groups that were swapped, or NoRoom.
         """
         if topic_level[0] != NAMESPACE and self.policy.has_bans:
             banned = self.policy.banned
@@ -279,7 +285,7 @@ class ResidentSet:
         while not self.budget.fits(topic_level, growth):
             if not self.make_room(topic_level, growth):
                 return NoRoom(growth)
-            swaps, growth = prepare(held, entries)  # the evicted may be of this very topic
+            swaps, growth = prepare(held, entries)  # an evicted table may be of this very topic
         self.view.install(held, swaps, growth)
         self.budget.hold(topic_level, growth)
         pulled = held.pulled.groups if held.pulled is not None else {}
@@ -293,12 +299,12 @@ class ResidentSet:
     def apply_to_pulled(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> None:
         """Apply ``entries`` to pulled tables; evict those for which there is no room."""
         if not held.groups:
-            return  # the usual case where changes are only watched
+            return  # the usual case of a subscriber that only watches changes
         topic_level = (topic, MINIMAL)
         swaps, growth = prepare(held, entries)
         if not self.budget.fits(topic_level, growth):
             fits = self.make_room(topic_level, growth)
-            swaps, growth = prepare(held, entries)  # the evicted may be of this topic
+            swaps, growth = prepare(held, entries)  # an evicted table may be of this topic
             if not fits:
                 for swap in swaps:
                     self.evict(topic, swap.group)
@@ -309,7 +315,11 @@ class ResidentSet:
             self._note(topic, swap.group, swap.after)
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot) -> bool:
-        """Keep pulled ``content`` of a table that is not banned, if it fits."""
+        """Keep pulled ``content`` of a table, if it is not banned, fits, and is worth its bytes.
+
+        Returns:
+            Whether it is kept.
+        """
         held = self.view.pulled(topic)
         assert held is not None
         if self.policy.banned(group):
@@ -327,7 +337,7 @@ class ResidentSet:
             return False
         if not self.make_room((topic, MINIMAL), growth, group=group):
             return False
-        before = held.groups.get(group)  # it may have been evicted for itself
+        before = held.groups.get(group)  # making room may have evicted its old content
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
         if not self.budget.fits((topic, MINIMAL), growth):
             return False
@@ -346,7 +356,11 @@ class ResidentSet:
         self._note(topic, group, None)
 
     def distrust(self, topic: int, group: bytes) -> None:
-        """Discard the values of a table; what was pushed of it becomes stubs, so it is pulled."""
+        """Discard the values of a table: its entries become stubs, so that the next read pulls it.
+
+        Caller: the replicas for the self-audit, which has found a wrong answer from memory.
+        Affects: readers of the table; the budget.
+        """
         pulled, held = self.view.pulled(topic), self.view.topics[topic]
         if pulled is not None and group in pulled.groups:
             self.evict(topic, group)
@@ -359,7 +373,7 @@ class ResidentSet:
             self.budget.hold((topic, FULL), growth)
 
     def evict_largest_pin(self) -> bool:
-        """Evict the largest pinned table, and return whether a table was pinned."""
+        """Evict the largest pinned table; return False if none is held."""
         if not self.pinned_sizes:
             return False
         self.evicted += 1
@@ -377,7 +391,7 @@ class ResidentSet:
             self._note(topic, group, held.groups[group])
 
     def invalidate_all(self, topic: int, epoch: int, version: int) -> None:
-        """Evict what was pulled of ``topic`` in another epoch, or before ``version``."""
+        """Evict the tables of ``topic`` that are of another epoch, or of before ``version``."""
         held = self.view.topics[topic]
         for group, content in list(held.groups.items()):
             if held.epoch != epoch or content.as_of < version:
@@ -397,14 +411,14 @@ class ResidentSet:
         assert all(self.policy.pinned(key[1]) is (key in self.pinned_sizes) for key in pulled)
 
     def _is_worth(self, group: bytes, growth: int) -> bool:
-        """Return whether a large table saves as much waiting as those that it would evict."""
+        """Return whether a table is small, or saves as much waiting as those it would evict."""
         spare_bytes = self.spare_bytes
         if growth <= LARGE_SHARE * spare_bytes:
             return True
         needed = growth - (spare_bytes - self._order.held_bytes)
         victims = tuple(self._order.cheapest(needed))
         if len(victims) < 2:
-            return True  # the new table replaces that of the least worth
+            return True  # the new table replaces one table, that of the least worth
         rate, saved = self.policy.read_rate, self.latency.saved
         lost = sum(saved(rate(one), rate(one) * size) for (_, one), size in victims)
         gained = self.policy.newcomer_rate(group)

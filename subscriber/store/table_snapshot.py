@@ -1,19 +1,20 @@
-"""The immutable content of one table, or of a database's names, at one moment.
+"""TableSnapshot: the immutable content of one table, or of a database's names, at one version.
 
     rows ── leaf ── row, row, …          a block covers every name from its key to the next
          └─ leaf ── row, …
 
-A change makes another snapshot; a reader keeps that with which it began. Replacing a row of n
-copies one leaf and the root, about 2 × sqrt(n) pointers, and shares all else with what readers
-hold. Only what was decoded is remembered in a snapshot.
+A change makes another snapshot, and a reader keeps the snapshot with which it began. To replace a
+row of n, the change copies one leaf and the root, about 2 × sqrt(n) pointers; the new snapshot
+shares all other leaves with the old one. Nothing in a snapshot is changed but what is remembered of
+its decoding, and two marks: whether it was used, and as of when a pull has confirmed it.
 
-A row is an exact tuple, made an ``Entry`` only while it is looked at: CPython's garbage collector
-leaves exact tuples of bytes and numbers alone, and would walk through all else that is held, 46 ms
-for 150 MB, at any time.
+A row is an exact tuple, and becomes an ``Entry`` only when somebody looks at it: CPython's garbage
+collector does not track exact tuples of bytes and numbers. It would walk through any other objects,
+which takes 46 ms for 150 MB, at any time.
 
-What was pulled may be a part: the table without blocks, or the blocks that some selectors need. A
-part takes the changes of its own entries. Any change of the table may concern what a selector
-selects, so it ends every selection that is older.
+A snapshot that was pulled may be a *part*: the table without blocks, or the blocks that some
+selectors need. A part follows the changes of its own entries. Any other change of the table might
+match a selector, so it ends every selection that is older.
 """
 
 from bisect import bisect_left, bisect_right
@@ -50,7 +51,7 @@ from ...topics.topic import (
 )
 
 LEAF_MAX: Final = 256  # about the square root of the 31,250 blocks of a million partitions
-LEAF_FILL: Final = 160  # where a leaf is cut: room to grow on both sides, few leaves
+LEAF_FILL: Final = 160  # rows of a new leaf, when one is cut: it may grow, and there are few leaves
 
 Row = tuple[bytes, int, int, int, int, bytes | None, int]
 Leaf = tuple[Row, ...]
@@ -60,17 +61,17 @@ EMPTY: Final[Rows] = ()
 _key = itemgetter(0)
 _entry = Entry._make
 
-Selections = Mapping[Selector, int]  # and since which topic version each is held
+Selections = Mapping[Selector, int]  # by selector: the topic version since which it is held
 
-HEAD_BYTES: Final = 2000  # of a table that was decoded; with 50 columns 11.8 KB were measured
-COLUMN_BYTES: Final = 200
+HEAD_BYTES: Final = 2000  # of a decoded table; with 50 columns 11.8 KB were measured
+COLUMN_BYTES: Final = 200  # of each of its columns
 HEAD_KEPT_BYTES_MAX: Final = 256 << 10  # of a struct that stays decoded, outside the budget
-NO_SELECTIONS: Final[Selections] = MappingProxyType({})  # the table's own entry alone
+NO_SELECTIONS: Final[Selections] = MappingProxyType({})  # only the table's own entry is held
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a table's own entry says; ``complete``: its blocks are all its partitions."""
+    """A table's own entry, decoded; ``complete``: the table's blocks have all its partitions."""
 
     table: Table
     incarnation: int
@@ -120,23 +121,24 @@ class TableSnapshot:
         as_of: int = 0,
     ) -> None:
         self.rows = rows
-        self.version = version  # the highest of the entries ever seen
+        self.version = version  # the highest version of the group's entries so far
         self.epoch = epoch  # of all versions here
         self.held_bytes = held_bytes  # that the entries count in a budget
-        self.stubs = stubs  # entries whose value is elsewhere
-        self.selections = selections  # of which all blocks are here; None: every block is
-        self.as_of = as_of  # topic version at which a pull brought or confirmed it
-        self.used = False  # a reader was answered from it; the eviction order clears it
-        self.names_block: Entry | None = None  # the namespace's, if it names this incarnation
-        self._head: tuple[Entry, Head] | None = None  # the table's own entry, and decoded
+        self.stubs = stubs  # how many entries are here without their value
+        self.selections = selections  # those whose blocks are all here; None: every block is here
+        self.as_of = as_of  # the topic version at which a pull has brought or confirmed it
+        self.used = False  # whether it has answered a reader; the eviction order clears this
+        self.names_block: Entry | None = None  # of the namespace, once it named this incarnation
+        self._head: tuple[Entry, Head] | None = None  # the table's own entry, and its decoded form
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
 
     def changed(self, changes: Sequence[Entry], *, epoch: int) -> "TableSnapshot":
-        """Return the content after ``changes``, of this group and ``epoch`` and sorted by version.
+        """Return the snapshot after ``changes`` of this group, which are sorted by version.
 
-        Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
+        ``epoch``: of their versions. Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX
+        above all that is held.
         """
         version, selections = max(self.version, changes[-1].version), self.selections
         if selections is not None:
@@ -168,7 +170,10 @@ class TableSnapshot:
         return after
 
     def _of_part(self, changes: Sequence[Entry]) -> list[Entry]:
-        """Return ``changes`` as a part of the blocks takes them: a stub removes its block."""
+        """Return the ``changes`` that a part follows: those of its own entries.
+
+        A stub removes its block, because a part has all values.
+        """
         news = []
         for change in changes:
             block = change.key != group_of(change.key)
@@ -192,26 +197,26 @@ class TableSnapshot:
         own, head = self._head
         table = head.table
         columns = len(table.columns)
-        if table.metastore_columns is not table.columns:  # Spark has its own
+        if table.metastore_columns is not table.columns:  # Spark has columns of its own
             columns += len(table.metastore_columns)
         columns_bytes = HEAD_BYTES + COLUMN_BYTES * columns
-        return max(columns_bytes, 2 * document_bytes(value_of(own)))  # the struct, and its texts
+        return max(columns_bytes, 2 * document_bytes(value_of(own)))  # its bytes, and its texts
 
     def entries(self) -> Iterator[Entry]:
         """Yield every entry in the order of the keys."""
         return map(_entry, chain.from_iterable(self.rows))
 
     def values(self) -> Iterator[Entry]:
-        """Yield the entries that have their value here."""
+        """Yield the entries that are here with their value."""
         return (entry for entry in self.entries() if entry.kind == VALUE)
 
     def entry(self, key: bytes) -> Entry | None:
-        """Return the entry of ``key``."""
+        """Return the entry of ``key``; None: there is none."""
         entry = self.covering(key)
         return entry if entry is not None and entry.key == key else None
 
     def covering(self, key: bytes) -> Entry | None:
-        """Return the last entry whose key is at or below ``key``: the block that would hold it."""
+        """Return the last entry whose key is at or below ``key``: the block that covers it."""
         at = bisect_right(self.rows, key, key=_first_key) - 1
         if at < 0:
             return None
@@ -219,7 +224,7 @@ class TableSnapshot:
         return _entry(leaf[bisect_right(leaf, key, key=_key) - 1])
 
     def blocks(self, group: bytes, ranges: Sequence[KeyRange] | None = None) -> Iterator[Entry]:
-        """Yield the blocks that reach into ``ranges``, sorted; all of them if that is None."""
+        """Yield the blocks that may have names in ``ranges``, sorted; None: yield all blocks."""
         if ranges is None:
             yield from (entry for entry in self.entries() if entry.key != group)
             return
@@ -231,9 +236,9 @@ class TableSnapshot:
                     yield entry
 
     def head(self, group: bytes) -> Head | None:
-        """Return what the table's own entry says; None if it is not here.
+        """Return the table's own entry, decoded; None: it is not here.
 
-        Decoded once, unless it is large: then each time, in 10 ms for each MB.
+        The entry is decoded once, unless it is large; then each call decodes it, in 10 ms a MB.
         """
         entry = self.entry(group)
         if entry is None or entry.value is None:
@@ -246,10 +251,10 @@ class TableSnapshot:
         return known[1]
 
     def head_of(self, db: str, table: str) -> Head:
-        """Return what the table's own entry says.
+        """Return the table's own entry, decoded.
 
         Raises:
-            NotReady: it is not here.
+            NotReady: the entry is not here.
         """
         head = self.head(table_key(db, table))
         if head is None:
@@ -263,7 +268,7 @@ class TableSnapshot:
             UsageError: the selector does not fit this table.
             NotReady: the table's own entry is not here.
 
-        Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.
+        Cost: O(blocks) to match their names, and O(matching partitions) to decode these.
         """
         head, blocks = self._selected(db, table, selector)
         matches = selector.matches(head.table.partition_columns)
@@ -290,10 +295,10 @@ class TableSnapshot:
     ) -> tuple[int, Iterator[bytes]]:
         """Return how many partitions are selected, and the bytes of their Thrift structs.
 
-        They are sorted by name, and come by block, spliced when they are asked for; ``first``: no
-        more than so many. Errors as ``partitions``.
+        The structs are sorted by name. The iterator makes those of one block at a time. ``first``:
+        at most so many partitions. Errors as ``partitions``.
 
-        Cost: O(blocks) before it returns, to tell which match, by their names.
+        Cost: O(blocks) before the call returns, to match their names.
         """
         head, blocks = self._selected(db, table, selector)
         matches = selector.matches(head.table.partition_columns)
@@ -323,9 +328,9 @@ class TableSnapshot:
         return head, self.blocks(table_key(db, table), ranges)
 
     def _between(self, low: bytes, high: bytes) -> Iterator[Entry]:
-        """Yield the entries below ``high`` from that in which ``low`` belongs on.
+        """Yield the entries below ``high``, from the entry on that covers ``low``.
 
-        Cost: O(log of all + what is yielded).
+        Cost: O(log(entries) + entries yielded).
         """
         first = max(bisect_right(self.rows, low, key=_first_key) - 1, 0)
         for leaf in self.rows[first:]:
@@ -341,7 +346,7 @@ class TableSnapshot:
 
 
 def _first(count: int, chosen: Sequence[bool]) -> list[bool]:
-    """Return ``chosen`` with only the first ``count`` of them."""
+    """Return ``chosen`` with only the first ``count`` that are True."""
     kept = []
     for one in chosen:
         kept.append(one and count > 0)
@@ -351,7 +356,7 @@ def _first(count: int, chosen: Sequence[bool]) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One group before and after a change; None where there is nothing."""
+    """One group before and after a change; None: it has no content."""
 
     group: bytes
     before: TableSnapshot | None
@@ -369,7 +374,10 @@ def snapshot_of(
     selections: Selections | None = None,
     as_of: int = 0,
 ) -> TableSnapshot:
-    """Return the snapshot of ``entries``, of one group, in any order; ``version``: at least."""
+    """Return the snapshot of ``entries`` of one group, in any order.
+
+    ``version``: its version, unless an entry has a higher one.
+    """
     rows = put(EMPTY, sorted(entries, key=_version))
     version = max(version, max((row[1] for row in chain.from_iterable(rows)), default=0))
     return _counted(rows, version, epoch=epoch, selections=selections, as_of=as_of)
@@ -378,7 +386,7 @@ def snapshot_of(
 def with_own_entry(
     base: TableSnapshot | None, own: Entry, *, as_of: int, epoch: int
 ) -> TableSnapshot:
-    """Return ``base`` with the table's ``own`` entry as pulled at topic version ``as_of``."""
+    """Return ``base`` with the table's ``own`` entry, which a pull has brought as of ``as_of``."""
     if base is None:
         return snapshot_of([own], epoch=epoch, selections=NO_SELECTIONS, as_of=as_of)
     if base.entry(own.key) == own:
@@ -394,7 +402,10 @@ def with_own_entry(
 
 
 def differing(before: TableSnapshot, after: TableSnapshot) -> tuple[list[Entry], list[Entry]]:
-    """Return the entries of each that the other has not; leaves that both share cost nothing."""
+    """Return the entries that ``after`` lacks, and those that ``before`` lacks.
+
+    Cost: O(entries in leaves that the two do not share).
+    """
     old, new = ({id(leaf): leaf for leaf in one.rows} for one in (before, after))
     ours = {row[0]: row for at, leaf in old.items() if at not in new for row in leaf}
     theirs = {row[0]: row for at, leaf in new.items() if at not in old for row in leaf}
@@ -404,10 +415,10 @@ def differing(before: TableSnapshot, after: TableSnapshot) -> tuple[list[Entry],
 
 
 def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
-    """Return ``rows`` with ``changes``, of one group and in the order of their versions.
+    """Return ``rows`` after ``changes`` of one group, which are in the order of their versions.
 
-    An entry counts if its version is above that of the entry of its key; a TOMBSTONE
-    removes; a PREFIX removes everything of a lower version.
+    A change counts if its version is above that of the entry of its key. A TOMBSTONE removes the
+    entry; a PREFIX removes every entry of a lower version.
     """
     latest: dict[bytes, Entry] = {}
     for change in changes:
@@ -429,7 +440,7 @@ def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
 
 
 def _merged(leaf: list[Leaf], news: list[Entry]) -> list[Leaf]:
-    """Return the leaves that replace ``leaf`` (one leaf, or none yet) once ``news`` are in."""
+    """Return the leaves that replace ``leaf``, a list of one or none, after ``news``."""
     news.sort(key=_key)
     if not leaf:
         return _cut([entry[:] for entry in news if entry.kind != TOMBSTONE])

@@ -1,12 +1,13 @@
-"""A subscriber's content by topic: written by one thread, read by any thread without a lock.
+"""View: a subscriber's content by topic; one thread writes it, any thread reads it without a lock.
 
     topic ── open | closed              group (a table, a database's names) ── TableSnapshot
 
-A table is swapped whole, by one assignment. While a topic is closed, memory answers only with what
-a pull brought, or confirmed, at or above the topic's ``pulled_floor``, if there is any. A reader
-takes the topic's ``opening`` (or floor), reads, and checks that it is still the same object: so
-what it got was installed while the topic was open. The namespace topic alone decides whether a
-table exists; a snapshot answers only if its incarnation is that which the namespace names.
+The engine's thread swaps a table whole, by one assignment. A reader takes the topic's ``opening``,
+reads, and checks that ``opening`` is still the same object, so that what it has read was installed
+while the topic was open. While a topic is closed, memory answers only with tables that a pull has
+brought, or confirmed, at or above the topic's ``pulled_floor``, if it has one; the reader then
+takes and checks the floor in the same way. The namespace topic alone decides whether a table
+exists: a snapshot answers only if it has the incarnation that the namespace names.
 """
 
 from bisect import bisect_right
@@ -51,11 +52,11 @@ from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from ..protocol.status import Unfollowed
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
-NEAR_MAX: Final = 3  # names in one error
-NEAR_RATIO: Final = 0.7  # of difflib's: one letter of four may differ
-NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the missing name: at most 20 ms
-NEAR_DBS_MAX: Final = 2000
-NEAR_TABLES_MAX: Final = 3  # named like a database that there is not
+NEAR_MAX: Final = 3  # near names in one error
+NEAR_RATIO: Final = 0.7  # as difflib measures it: one letter of four may differ
+NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the missing name, to compare: at most 20 ms
+NEAR_DBS_MAX: Final = 2000  # databases to compare
+NEAR_TABLES_MAX: Final = 3  # tables in one error that have the name of the missing database
 HEADS_MAX: Final = 1024  # slots for decoded tables, which are kept in addition to the budget
 SLOT_BYTES: Final = 8192  # of a slot; a wide table takes several slots
 HEADS_SHARE: Final = 0.125  # of the budget, which all slots together do not exceed
@@ -71,17 +72,17 @@ class TopicView:
 
     groups: dict[bytes, TableSnapshot] = field(default_factory=dict)  # each is swapped whole
     held_bytes: int = 0  # accounted bytes of all groups
-    hits: int = 0  # answers; counted without a lock, so it may miss a few
-    opening: object | None = None  # while the topic is open: another object each time it opens
-    reached: Position = NEVER  # while it is open: that of what is held
-    pulled_only: bool = False  # changes of what was not pulled are not applied
+    hits: int = 0  # answers; readers count without a lock, so it may miss a few
+    opening: object | None = None  # another object each time the topic opens; None: it is closed
+    reached: Position = NEVER  # the position of what is held, while the topic is open
+    pulled_only: bool = False  # the topic is at minimal: only changes of pulled tables are applied
     epoch: int = 0  # of all versions in ``groups``
-    invalidated_to: int = 0  # version: pulled content that is older was evicted
-    pulled_floor: Position | None = None  # while it is closed: pulls answer from here on
-    pulled: "TopicView | None" = None  # of a full topic: tables of which only stubs are sent
+    invalidated_to: int = 0  # a version: pulled content that is older was evicted
+    pulled_floor: Position | None = None  # while the topic is closed: older pulls do not answer
+    pulled: "TopicView | None" = None  # of a full topic: tables of which the hub sends stubs alone
 
     def begin(self, epoch: int) -> None:
-        """Let all versions in ``groups`` be of ``epoch`` from now on."""
+        """Have all versions in ``groups`` count in ``epoch`` from now on."""
         self.epoch = epoch
 
     def empty(self) -> None:
@@ -89,7 +90,7 @@ class TopicView:
         self.groups, self.held_bytes = {}, 0
 
     def advance(self, reached: Position) -> bool:
-        """Note what is held now, and return True; False if the topic is not open."""
+        """Note the position of what is held now; return False if the topic is not open."""
         if self.opening is None:
             return False
         self.reached = reached
@@ -101,7 +102,7 @@ class TopicView:
         self.epoch, self.invalidated_to = epoch, max(before, version)
 
     def content(self, group: bytes) -> TableSnapshot | None:
-        """Return what is held of a table, pushed or pulled."""
+        """Return the content of a table that deltas have brought, else what a pull has; or None."""
         content = self.groups.get(group)
         if self.pulled is not None and (content is None or content.stubs):
             return self.pulled.groups.get(group, content)
@@ -109,43 +110,43 @@ class TopicView:
 
 
 class _SharedEntry(Generic[T]):
-    """One entry of the namespace, decoded, which all readers share."""
+    """One entry of the namespace, decoded once for all readers."""
 
     def __init__(self, key: bytes, decode: Callable[[bytes], T], nothing: T) -> None:
-        """``nothing``: its content without an entry."""
+        """``nothing``: the content if there is no entry."""
         self._key = key
         self._decode = decode
         self._nothing = nothing
         self._known: tuple[Entry | None, T] = (None, nothing)  # the entry, and its content
 
     def read(self, namespace: TopicView) -> T:
-        """Return its content, as it was last known. Cost: a look into a dictionary."""
+        """Return the content, as it was last known. Cost: a look into a dictionary."""
         opening = namespace.opening
         group = namespace.groups.get(self._key)
         if opening is None or namespace.opening is not opening:
-            return self._known[1]  # a catch-up runs: the entry may be missing
+            return self._known[1]  # during a catch-up the entry may be missing
         entry = group.entry(self._key) if group is not None else None
         if entry != self._known[0]:
             try:
                 content = self._decode(value_of(entry)) if entry is not None else self._nothing
-            except WireError:  # of a newer catalogd
+            except WireError:  # a newer catalogd may write it in another form
                 content = self._known[1]
             self._known = (entry, content)
         return self._known[1]
 
 
 class View:
-    """The content of all joined topics, and what memory may answer of it."""
+    """The content of all joined topics, and which of it memory may answer with."""
 
     def __init__(self, num_topics: int = 0, *, heads_max: int = HEADS_MAX) -> None:
         self.num_topics = num_topics  # besides the namespace; 0: not known yet
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
-        self.policy: Policy | None = None  # what our key may see; None: everything
-        self.fresh_until = inf  # time after which memory is older than the application allows
-        self.current_at = -inf  # time as of which all was current, and its changes were offered
+        self.policy: Policy | None = None  # which databases our key may see; None: all
+        self.fresh_until = inf  # the time at which memory gets older than the application allows
+        self.current_at = -inf  # the time as of which all was current, and watches had its changes
         self._heads_max = heads_max
-        self._heads: deque[ref[TableSnapshot]] = deque()  # weak; in the order of decoding
-        self._hits: dict[int, int] = {}  # by topic, of discarded views
+        self._heads: deque[ref[TableSnapshot]] = deque()  # of decoded tables, the oldest first
+        self._hits: dict[int, int] = {}  # by topic: those of views that were replaced
         self._rules: _SharedEntry[tuple[Rule, ...]] = _SharedEntry(rules_key(), decode_rules, ())
         self._problem: _SharedEntry[SourceProblem | None] = _SharedEntry(
             problem_key(), decode_problem, None
@@ -154,7 +155,7 @@ class View:
     # For the engine's thread
 
     def open(self, topic: int, reached: Position = NEVER) -> None:
-        """Let memory answer for ``topic``, which has ``reached`` this position."""
+        """Let memory answer for ``topic``, whose content is at the position ``reached``."""
         held = self.topics.setdefault(topic, TopicView())
         held.reached = reached
         held.pulled_floor = None
@@ -162,9 +163,10 @@ class View:
             held.opening = object()
 
     def close(self, topic: int, *, floor: Position | None = None) -> None:
-        """Let memory answer for ``topic`` only with tables pulled at or above ``floor``.
+        """Let memory answer for ``topic`` only with tables pulled at or above ``floor``; None: not.
 
-        What is held stays. An equal floor stays the same object.
+        What is held stays. If the floor is equal to the present floor, that object stays, so that a
+        reader who checks it goes on.
         """
         held = self.topics.get(topic)
         if held is not None:
@@ -181,7 +183,7 @@ class View:
             self.discard(topic)
 
     def replace(self, topic: int, held: TopicView | None) -> None:
-        """Close ``topic`` and hold ``held`` of it instead of what was held."""
+        """Close ``topic``, and hold ``held`` of it instead of what was held; None: nothing."""
         self.close(topic)
         self._hits[topic] = self.hits(topic)
         if held is None:
@@ -196,7 +198,7 @@ class View:
                 held.groups.pop(swap.group, None)
             else:
                 held.groups[swap.group] = swap.after
-                if swap.after.decoded_bytes:  # inherited
+                if swap.after.decoded_bytes:  # it has the decoded table of the snapshot before
                     self._remember(swap.after)
         held.held_bytes += growth
 
@@ -206,17 +208,17 @@ class View:
         return held.groups if held is not None else {}
 
     def pulled(self, topic: int) -> TopicView | None:
-        """Return what holds the pulled tables of ``topic``; None if it is not followed."""
+        """Return the view of the pulled tables of ``topic``; None: the topic is not followed."""
         held = self.topics.get(topic)
         return held if held is None or held.pulled_only else held.pulled
 
     def content(self, topic: int, group: bytes) -> TableSnapshot | None:
-        """Return what is held of a table, pushed or pulled, open or not."""
+        """Return the content held of a table, whether its topic is open or not; or None."""
         held = self.topics.get(topic)
         return None if held is None else held.content(group)
 
     def hits(self, topic: int) -> int:
-        """Return how often memory has answered for ``topic``, followed or not."""
+        """Return how often memory has answered for ``topic``, even if it is not followed now."""
         held = self.topics.get(topic)
         return self._hits.get(topic, 0) + (held.hits if held is not None else 0)
 
@@ -227,7 +229,7 @@ class View:
 
     @property
     def held_bytes(self) -> int:
-        """The accounted bytes of everything held."""
+        """The accounted bytes of all content."""
         return sum(held.held_bytes for _, held in self._views())
 
     def check(self) -> None:
@@ -244,7 +246,7 @@ class View:
     # For any thread
 
     def table(self, db: str, table: str) -> TableSnapshot | None:
-        """Return a table's content from memory; None if memory may not answer.
+        """Return a table's content, and count a read; None: memory may not answer.
 
         Raises:
             NoSuchObject: the namespace says that there is no such table.
@@ -252,9 +254,9 @@ class View:
         return self.partitions(db, table, TABLE_ONLY)
 
     def partitions(self, db: str, table: str, selector: Selector = ALL) -> TableSnapshot | None:
-        """Return a table's content if it holds the partitions that ``selector`` selects.
+        """Return a table's content if it has the partitions that ``selector`` selects.
 
-        Only an answer counts as a read. None, and errors, as ``table``.
+        None, and errors: as ``table``. Only an answer counts as a read.
         """
         found = self.find(db, table)
         if found is None or not _has(found[1], (db, table), selector):
@@ -265,9 +267,9 @@ class View:
         return content
 
     def find(self, db: str, table: str) -> tuple[TopicView, TableSnapshot] | None:
-        """Return a table's content, and what is held of its topic, which counts as no read.
+        """Return the view of a table's topic, and the table's content, without counting a read.
 
-        None, and errors, as ``table``.
+        None, and errors: as ``table``.
         """
         namespace = self.topics[NAMESPACE]
         opening = namespace.opening
@@ -287,7 +289,10 @@ class View:
         return held, content
 
     def record(self, db: str, table: str) -> NameRecord | None:
-        """Return the namespace's record of a table, whether the namespace is open or not."""
+        """Return the record that the namespace has of a table; None: it has none.
+
+        The namespace need not be open.
+        """
         block = self._names_block(self.topics[NAMESPACE], db, table)
         return None if block is None else _name_record(block, table)
 
@@ -297,12 +302,12 @@ class View:
         return table_topic(key.db, key.table, self.num_topics)
 
     def reached(self, db: str, table: str) -> Position:
-        """Return the position up to which a table's topic is held, NEVER if it is not open."""
+        """Return the position up to which a table's topic is held; NEVER: it is not open."""
         held = self.topics.get(table_topic(db, table, self.num_topics))
         return held.reached if held is not None and held.opening is not None else NEVER
 
     def unfollowed(self) -> Unfollowed:
-        """Return the topics that were not open since they were joined, or are not joined.
+        """Return the table topics that were never open since they were joined, or are not joined.
 
         Cost: 0.1 µs for each topic.
         """
@@ -315,7 +320,7 @@ class View:
         return Unfollowed(frozenset(missing), num_topics)
 
     def databases(self) -> tuple[str, ...] | None:
-        """Return the sorted names of all databases; None if memory may not answer."""
+        """Return the sorted names of all databases; None: memory may not answer."""
         namespace = self.topics[NAMESPACE]
         opening = namespace.opening
         groups = list(namespace.groups)  # atomic in CPython
@@ -325,7 +330,7 @@ class View:
         return tuple(sorted(names))
 
     def database(self, db: str) -> Database | None:
-        """Return a database; None if memory may not answer.
+        """Return a database; None: memory may not answer.
 
         Raises:
             NoSuchObject: there is no such database.
@@ -359,14 +364,14 @@ class View:
         return tuple([record for block in blocks for record in decode_names(value_of(block))])
 
     def missing(self, db: str, table: str = "") -> NoSuchObject:
-        """Return the error that there is no such database or table, which names near names."""
+        """Return the error that there is no such database or table; it suggests near names."""
         name = table_name(db, table) if table else db
         if self.policy is not None and not self.policy.sees(db):
             return NotVisible(name, self.policy.refusal(name))
         return NoSuchObject(name, partial(self._near, db, table))
 
     def _near(self, db: str, table: str) -> tuple[str, ...]:
-        """Return held names that differ little, the nearest first; compare only some of many."""
+        """Return names that differ little, the nearest first, after a look at some of many."""
         groups = self.topics[NAMESPACE].groups
         names = groups.get(names_group(db))
         if table and names is not None:
@@ -378,7 +383,7 @@ class View:
         first = islice(filter(is_database, list(groups)), NEAR_DBS_MAX)
         databases = list(map(name_of_database, first))
         alike = _alike(db, databases)
-        if not table:  # a table may be meant: "orders" for "shop.orders"
+        if not table:  # the caller may have meant a table, as "orders" for "shop.orders"
             tables = [table_name(one, db) for one in databases if self.record(one, db) is not None]
             return (*alike, *tables[:NEAR_TABLES_MAX])
         return tuple(table_name(one, table) for one in alike if self.record(one, table) is not None)
@@ -386,7 +391,7 @@ class View:
     def rules(self) -> tuple[Rule, ...]:
         """Return the operators' rules for drivers, the newest last, as they were last known.
 
-        Cost: a look into a dictionary, but for the first time after a change.
+        Cost: a look into a dictionary; the first call after a change decodes them.
         """
         return self._rules.read(self.topics[NAMESPACE])
 
@@ -420,7 +425,11 @@ class View:
         return content
 
     def _confirm(self, content: TableSnapshot, block: Entry, name: TableId) -> bool:
-        """Return whether ``content`` is of the incarnation in ``block``; remember it if so."""
+        """Return whether ``content`` has the incarnation that ``block`` names; remember if so.
+
+        Raises:
+            NoSuchObject: ``block`` does not name the table.
+        """
         record = _name_record(block, name[1])
         if record is None:
             raise self.missing(*name)
@@ -432,7 +441,7 @@ class View:
         return True
 
     def _remember(self, content: TableSnapshot) -> None:
-        """Keep what was decoded of ``content``, and discard the oldest instead.
+        """Keep what was decoded of ``content``, and release the oldest that has no slot any more.
 
         Any thread calls it, without a lock: a table takes as many slots of the deque as it needs.
         """
@@ -448,8 +457,8 @@ class View:
 class ReadFloor:
     """The newest position of each topic from which anything was ever answered; it only rises.
 
-    Memory and pulls answer only at or above it, so no answer is older than an answer before it. It
-    survives a drop of the topic, and is what catalogd compares at its next start.
+    Memory and pulls answer only at or above it, so that no answer is older than an earlier answer.
+    It survives a drop of the topic. Each Introduction has it, so that catalogd compares lineages.
     """
 
     def __init__(self) -> None:
@@ -461,7 +470,7 @@ class ReadFloor:
         return self._bounds.get(topic, NEVER)
 
     def answered(self, topic: int, position: Position) -> None:
-        """Note that a reader is answered something of ``topic`` as of ``position``.
+        """Note that a reader gets an answer about ``topic`` as of ``position``.
 
         Caller: the replicas for content that readers see, the session with catalogd for a reply.
         Affects: memory and pulls, which answer nothing older; the next comparison of lineages.
@@ -486,7 +495,7 @@ class ReadFloor:
         return topic in self._seen
 
     def knows(self, epoch: int) -> bool:
-        """Return whether a floor is in ``epoch``."""
+        """Return whether the floor of any topic is in ``epoch``."""
         return any(at[0] == epoch for at in self._bounds.values())
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
@@ -496,12 +505,12 @@ class ReadFloor:
 
 
 def heads_within(budget_bytes: int) -> int:
-    """Return how many slots for decoded tables there may be in addition to ``budget_bytes``."""
+    """Return how many slots for decoded tables a subscriber has beside ``budget_bytes``."""
     return min(max(int(HEADS_SHARE * budget_bytes) // SLOT_BYTES, 1), HEADS_MAX)
 
 
 def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]:
-    """Return the swaps that ``changes``, sorted by version, make, and the bytes that they add."""
+    """Return the swaps for ``changes``, which are sorted by version, and the bytes they add."""
     groups: dict[bytes, list[Entry]] = {}
     for change in changes:
         groups.setdefault(group_of(change.key), []).append(change)

@@ -132,7 +132,7 @@ def test_filters_select_as_those_of_the_metastore(
         (("get_table_objects_by_name_req", tables_request("shop", ["ice"])), "Iceberg"),
         (("get_partitions", "shop", "orders", -1), "has no partitions"),
         (("get_partitions", "shop", "acid", -1), "transactional"),
-        (("get_partitions", "shop", "sales", 0), "no partition is asked for"),
+        (("get_partitions", "shop", "sales", 0), "no partition is requested"),
         (("get_partition_names", "shop", "acid", -1), "transactional"),
         (("get_partition_names", "shop", "orders", -1), "has no partitions"),
         (("get_partitions_with_auth", "shop", "guarded", -1, "a", []), "privileges"),

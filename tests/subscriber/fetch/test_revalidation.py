@@ -2,7 +2,7 @@
 
 from topicast.subscriber.fetch.fetcher import (
     CLAIMS_MAX,
-    claims_about_others,
+    claims_in_pull,
     confirm,
     confirmed_claims,
 )
@@ -45,7 +45,7 @@ def test_each_other_table_is_claimed_at_the_version_at_which_it_is_known() -> No
     held = pulled(a=5, b=9, c=3)
     hold(held, "d", at=4, selections=None)
     hold(held, "e", at=3, selections={by_filter("ds = 1"): 3})
-    found = claims_about_others(held, table_key("shop", "c"), reached=6)
+    found = claims_in_pull(held, table_key("shop", "c"), reached=6)
     assert sorted(found, key=lambda one: one.table) == [
         claim("a", 6),
         claim("b", 9),
@@ -56,7 +56,7 @@ def test_each_other_table_is_claimed_at_the_version_at_which_it_is_known() -> No
 
 def test_claims_of_one_pull_are_bounded_to_what_is_newest() -> None:
     names = {f"t{number:03}": number for number in range(CLAIMS_MAX + 9)}
-    found = claims_about_others(pulled(**names), table_key("shop", "none"), reached=0)
+    found = claims_in_pull(pulled(**names), table_key("shop", "none"), reached=0)
     assert [one.version for one in found] == sorted(names.values())[-1 : -CLAIMS_MAX - 1 : -1]
 
 
@@ -106,24 +106,24 @@ def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
 
 def test_at_full_the_tables_in_use_and_the_table_itself_are_claimed() -> None:
     held = pushed("a", "b", "c", used=("b", "c"), w=7, x=9)
-    found = claims_about_others(held, table_key("shop", "a"), reached=6)
+    found = claims_in_pull(held, table_key("shop", "a"), reached=6)
     in_use = claim("x", 9), claim("w", 7), claim("c", 6, whole=True), claim("b", 6, whole=True)
     assert found == (claim("a", 6, whole=True), *in_use)
-    assert claims_about_others(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
+    assert claims_in_pull(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
 
 
 def test_table_itself_is_claimed_however_many_others_are_in_use() -> None:
     names = [f"t{number:03}" for number in range(CLAIMS_MAX + 9)]
     held = pushed(*names, used=tuple(names))
-    found = claims_about_others(held, table_key("shop", names[0]), reached=6)
+    found = claims_in_pull(held, table_key("shop", names[0]), reached=6)
     assert [one.table for one in found] == [names[0], *names[-1:-CLAIMS_MAX:-1]]
 
 
 def test_withheld_table_is_claimed_once() -> None:
     held = pushed("w", used=("w",), w=7)
     held.groups[table_key("shop", "w")].stubs = 1
-    assert claims_about_others(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
-    assert claims_about_others(held, table_key("shop", "w"), reached=6) == ()
+    assert claims_in_pull(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
+    assert claims_in_pull(held, table_key("shop", "w"), reached=6) == ()
 
 
 def test_claims_at_full_confirm_what_was_pushed_and_what_was_pulled() -> None:
