@@ -6,7 +6,7 @@ differs ──▶ read again ──▶ suspected ──no event has told of it�
 from collections.abc import Callable, Sequence
 
 from ...topics.objects.names import TableId
-from ...topics.objects.source_problem import ProblemKind, SourceProblem
+from ...topics.objects.source_problem import SourceProblem
 from ...topics.turn import Outbox
 from ..ingest.events.poller import Poller
 from ..ingest.loads.loader import Loader
@@ -67,8 +67,7 @@ class Differences:
         if noted is None:
             self._namespace.set_source_problem(problem)
         elif noted.is_followed_later:
-            was_paused = noted.kind is ProblemKind.PAUSED
-            if problem is not None or not was_paused or self._poller.caught_up:
+            if problem is not None or self._poller.caught_up:
                 self._namespace.set_source_problem(problem)
         elif problem is not None:
             self._seen_seq = None

@@ -238,22 +238,27 @@ class Tables:
         return written
 
     def raise_data(
-        self,
-        table: TableId,
-        *,
-        partitions: Sequence[str],
-        source: int,
-        noted: bool = True,
+        self, table: TableId, *, partitions: Sequence[str], source: int
     ) -> tuple[int, int]:
         """Raise the data version of ``table``: its data changed, and its struct does not show it.
 
         The table's own entry gets the version, so every holder of it is notified. ``partitions``
-        are for the history. ``noted``: ``take_written`` returns it. Returns topic and version.
-        Caller: the reports of writes and their aliases, the events, sweeps, orders of operators.
+        are for the history. Returns topic and version.
+        Caller: the reports of writes, the events, sweeps, orders of operators.
+        Affects: as of ``raise_data_of_alias``; the aliases of the table (``take_written``).
+        """
+        self._note_written(table, partitions, source=source, raised=True)
+        return self.raise_data_of_alias(table, partitions=partitions, source=source)
+
+    def raise_data_of_alias(
+        self, table: TableId, *, partitions: Sequence[str], source: int
+    ) -> tuple[int, int]:
+        """Raise the data version of ``table``, whose files were written as those of another table.
+
+        ``take_written`` does not return it. Returns topic and version.
+        Caller: the aliases of a table that was written.
         Affects: drivers, whose Spark discards what it has cached of the files; the history.
         """
-        if noted:
-            self._note_written(table, partitions, source=source, raised=True)
         number, topic = self.topic_of(table)
         have = self.entry(table)
         before = have.version if have is not None else 0

@@ -132,6 +132,20 @@ def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> 
     assert len(core.reads) - reads <= 3, "the new table, not everything"
 
 
+def test_refusals_are_told_over_a_restart_until_events_are_read_again(core: Alone) -> None:
+    """P-PROBLEM-2."""
+    core.metastore.failures += [SourceRefused("not allowed")] * CALLS
+    core.wait(REFUSED_S + 6)
+    told = problem_of(core)
+    core.restart()
+    core.create("d", "u")
+    core.wait(1)
+    assert problem_of(core) == told == f"{REFUSED}not allowed"
+    core.metastore.failures.clear()
+    core.wait(6)
+    assert (problem_of(core), core.tables()) == ("", ["t", "u"])
+
+
 def test_events_that_are_off_are_told_and_no_fault() -> None:
     core = loaded(polling_interval_s=0.0)
     assert (problem_of(core), core.reasons) == (EVENTS_OFF, {"events_off": EVENTS_OFF})

@@ -291,7 +291,7 @@ class Aliases:
 
     def _raise(self, table: TableId, one: FilesWritten) -> None:
         names = () if one.anywhere else tuple(sorted(one.names))
-        self._tables.raise_data(table, partitions=names, source=one.source, noted=False)
+        self._tables.raise_data_of_alias(table, partitions=names, source=one.source)
 
 
 def _changed(transactions: Iterable[Transaction]) -> dict[int, dict[bytes, dict[bytes, bool]]]:

@@ -243,6 +243,23 @@ def test_peers_that_find_no_room_come_again_in_their_order() -> None:
     assert retry_ms(sender, waiting[999]) == 100, "there was room for all"
 
 
+@pytest.mark.parametrize(("open_before", "then_ms"), [(1, 100), (2, 200)])
+def test_peers_that_waited_are_forgotten_where_less_than_half_of_the_streams_were_open(
+    open_before: int, then_ms: int
+) -> None:
+    """P-LIM-9: some of them may not come any more."""
+    sender = Sender(streams_max=3)
+    for peer in (b"a", b"b", b"c"):
+        assert not busy(sender, peer)
+    waited = [retry_ms(sender, b"%04d" % number) for number in range(16)]
+    assert waited == [100] * 16
+    for peer in (b"a", b"b", b"c")[open_before:]:
+        sender.remove_peer(peer)
+    for peer in (b"d", b"e", b"f")[open_before:]:
+        assert not busy(sender, peer)
+    assert retry_ms(sender, b"last") == then_ms
+
+
 def test_delta_is_what_changed_since_the_position() -> None:
     topic = topic_of([value(1), value(2, b"a"), tombstone(TABLE + b"b", 3)], version=3)
     [only] = answered(topic, want(1))
