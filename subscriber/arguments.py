@@ -1,8 +1,8 @@
-"""Arguments: what an application passes to public methods, checked before anything is done with it.
+"""Arguments: checks what an application passes to public methods, before a method does anything.
 
 Each function returns its argument in the type that the method works with, or raises a UsageError
-that names the argument and says what is right. What comes out of here fits a message: no text of
-it is longer, no number larger, and all of it is valid Unicode.
+that names the argument and says what is right. Each value that is returned fits a message: no text
+is too long, no number too large, and all texts are valid Unicode.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ from .config import TIMEOUT_S_MAX
 
 ITEMS_MAX: Final = 1_000_000  # in one argument: no table has as many partitions
 NUMBER_MAX: Final = (1 << 64) - 1  # of a version or an epoch, as messages carry them
-ASCII_NAME_MAX: Final = 256  # characters of a table's name that certainly fits a key
+ASCII_NAME_MAX: Final = 256  # characters of a table's name: so many always fit a key
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def table(value: object, argument: str = "name") -> TableId:
     if len(value) <= ASCII_NAME_MAX and value.isascii():
         return parse_table_name(value)
     found = parse_table_name(text(value, argument))
-    names_key(*found)  # which is longer than the table's own key
+    names_key(*found)  # raises if it is too long; the table's own key is shorter
     return found
 
 
@@ -89,7 +89,7 @@ def several(value: Iterable[T], argument: str, *, such_as: str) -> tuple[T, ...]
 
 
 def partition_names(value: Iterable[str], argument: str) -> tuple[str, ...]:
-    """Return names of partitions, or how they begin, which ends with a slash."""
+    """Return names of partitions, or beginnings of names, each of which ends with a slash."""
     found = several(value, argument, such_as="['ds=2026-11-01']")
     for name in found:
         check_partition_name(text(name, f"an item of {argument}").rstrip("/"))
@@ -110,13 +110,13 @@ def partition_value(value: object) -> str:
         raise _wrong("an item of values", value, 'a text, number or date; "" is any')
     try:
         written = str(value)
-    except ValueError:  # of an integer of more digits than Python writes
+    except ValueError:  # Python does not write integers of very many digits
         raise UsageError("an item of values is a number of too many digits") from None
     return text(written, "an item of values")
 
 
 def topic(value: object) -> int | TableId:
-    """Return a topic's number, or the table of the topic that is meant."""
+    """Return a topic's number, or the table whose topic is meant."""
     if isinstance(value, str):
         return table(value, "topics")
     if isinstance(value, bool) or not isinstance(value, int):
@@ -149,7 +149,7 @@ def timeout_s(value: object, argument: str = "timeout_s") -> float:
     """Return how many seconds to wait."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(argument, value, "a number of seconds")
-    if not 0 <= value <= TIMEOUT_S_MAX:  # neither is NaN
+    if not 0 <= value <= TIMEOUT_S_MAX:  # false for NaN, too
         raise _wrong(argument, value, f"a number of seconds from 0 to {TIMEOUT_S_MAX:.0f}")
     return float(value)
 
@@ -169,7 +169,7 @@ def flag(value: object, argument: str) -> bool:
 
 
 def mapping(value: object) -> Mapping[str, object]:
-    """Return ``values`` that are given by column, with the columns in lower case."""
+    """Return ``values`` that a caller gives by column, with the columns in lower case."""
     found = cast(Mapping[object, object], value)
     return {text(key, "a column in values").lower(): item for key, item in found.items()}
 
@@ -179,6 +179,6 @@ def _wrong(argument: str, value: object, wanted: str) -> UsageError:
         shown = f"{value[:100]!r}…"
     elif isinstance(value, str | bytes | float | bool) or value is None:
         shown = repr(value)
-    else:  # which may be of any size, or fail to show itself
+    else:  # its text may be of any length, or fail
         shown = f"of type {type(value).__name__}"
     return UsageError(f"{argument} is {shown}: it has to be {wanted}")

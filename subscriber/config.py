@@ -1,6 +1,6 @@
 """Config: a subscriber's settings, from its arguments, else from the environment.
 
-Each is declared once, as a field of ``Settings``.
+Each setting is declared once, as a field of ``Settings``.
 """
 
 from collections.abc import Mapping
@@ -23,22 +23,22 @@ from .declared import (
     values_of,
 )
 
-AUTO: Final = "auto"  # levels by use
-ALL_FULL: Final = "full"  # everything that fits, from the start
-INBOX_SHARE: Final = 1 / 16  # of the budget, for what arrives while the engine is busy
+AUTO: Final = "auto"  # ``levels``: each topic's level follows its use
+ALL_FULL: Final = "full"  # ``levels``: all topics that fit are at full, from the start
+INBOX_SHARE: Final = 1 / 16  # of the budget, for frames that arrive while the engine is busy
 INBOX_BYTES_MIN: Final = 1 << 20  # eight of the largest frames, which every subscriber may receive
-INBOX_BYTES_MAX: Final = 64 << 20  # two seconds of what an engine reads
-TIMEOUT_S: Final = 10.0
+INBOX_BYTES_MAX: Final = 64 << 20  # as much as an engine reads in two seconds
+TIMEOUT_S: Final = 10.0  # of a call, unless the application says otherwise
 TIMEOUT_S_MAX: Final = 86_400.0
 SELF_AUDIT_S_MIN: Final = 60.0  # a pull a minute: 17 a second of a thousand drivers
-PATTERNS_MAX: Final = 100  # of one rule: all of them are one expression, matched with every name
+PATTERNS_MAX: Final = 100  # of one rule: they become one expression, matched with every name
 
 
 def read_budget(value: object, setting: str) -> int:
-    """Return the bytes of a budget; a percentage is one of what this process may use.
+    """Return the bytes of a budget; a percentage is of the memory that this process may use.
 
     Raises:
-        ConfigError: it is not a number of bytes.
+        ConfigError: ``value`` is no number of bytes, and no text for one.
     """
     if isinstance(value, str):
         return parse_size(value, setting=setting, total_bytes=usable_bytes())
@@ -95,30 +95,31 @@ _read_self_audit: Final = seconds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a subscriber needs to know, as the arguments of ``Subscriber`` say it.
+    """The settings of a subscriber; the docstring of ``Subscriber`` says what each means.
 
-    ``max_staleness_s`` None: memory is never too old. ``key_file`` None: as
-    `topics.keys.folder.find_credential` finds it. ``automatic``: levels are chosen by use; else
-    all that fits is followed in full.
+    ``inbox_bytes``: the part of the budget for frames that have arrived and are not read yet.
+    ``max_staleness_s`` None: memory is never too old. ``self_audit_s`` 0: there is no audit.
+    ``key_file`` None: `topics.keys.folder.find_credential` looks for the key. ``automatic``: levels
+    follow use; False: all topics that fit are followed at full.
     """
 
     statestores: tuple[str, ...] = declared("", _read_hubs, is_required=True)  # preferred first
-    budget_bytes: int = declared("256MB", read_budget, argument="budget")  # to hold, and the inbox
-    inbox_bytes: int = 0  # of the budget: for frames that have arrived and are not read yet
+    budget_bytes: int = declared("256MB", read_budget, argument="budget")  # with the inbox
+    inbox_bytes: int = 0
     timeout_s: float = declared(TIMEOUT_S, _read_timeout, in_environment=False)
-    name: str = declared("", _read_name, needs_text=False)  # under which operators see it
-    max_staleness_s: float | None = declared(None, read_staleness)  # of catalogd: its silence
-    self_audit_s: float = declared("60s", _read_self_audit)  # between two tables; 0: it is off
-    automatic: bool = declared(AUTO, either(AUTO, ALL_FULL), argument="levels")  # by use
-    always: tuple[str, ...] = declared("", _read_patterns)  # of tables that are pinned
-    never: tuple[str, ...] = declared("", _read_patterns)  # of tables that are banned: these first
+    name: str = declared("", _read_name, needs_text=False)  # by which operators know it
+    max_staleness_s: float | None = declared(None, read_staleness)  # of catalogd's silence
+    self_audit_s: float = declared("60s", _read_self_audit)  # between the audits of two tables
+    automatic: bool = declared(AUTO, either(AUTO, ALL_FULL), argument="levels")
+    always: tuple[str, ...] = declared("", _read_patterns)  # tables that match are pinned
+    never: tuple[str, ...] = declared("", _read_patterns)  # tables that match are banned
     metastore: str = declared("", read_carried)
     key_file: str | None = declared(None, needs_text=False, in_environment=False)
     command: bool = declared("false", read_flag, in_environment=False)
 
 
 def settings_of(*, environ: Mapping[str, str], default_name: str, **given: object) -> Settings:
-    """Return the settings by the arguments ``given``, ``environ``, and the defaults.
+    """Return the settings by the arguments ``given``, else ``environ``, else the defaults.
 
     Raises:
         ConfigError: a setting has a value that is not allowed; says which.
@@ -133,7 +134,7 @@ def settings_of(*, environ: Mapping[str, str], default_name: str, **given: objec
 
 
 def inbox_within(budget_bytes: int) -> int:
-    """Return the bytes of a budget that are for the inbox; 0: the minimum is added to it."""
+    """Return the part of a budget for the inbox; 0: INBOX_BYTES_MIN are added to the budget."""
     share = min(int(INBOX_SHARE * budget_bytes), INBOX_BYTES_MAX)
     return share if share >= INBOX_BYTES_MIN else 0
 

@@ -1,4 +1,4 @@
-"""Declared: settings as fields of a dataclass; beside each stands what holds of it everywhere.
+"""Declared: settings as fields of a dataclass, each with its declaration for every place.
 
 argument of a function ─▶ Spark's configuration ─▶ environment ─▶ default
        └──────────────── the first that is given ────────────────────┘
@@ -13,16 +13,23 @@ from typing import Any, Final, TypeAlias, TypeGuard
 from ..topics.errors import ConfigError
 from ..topics.settings import SIZE_BYTES_MAX, parse_duration_s
 
-_DECLARATION: Final = "declaration"  # of the metadata of a field
-_HALF: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and halves of characters
+_DECLARATION: Final = "declaration"  # the key in the metadata of a field
+_HALF: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and surrogates: halves of characters
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 Read: TypeAlias = Callable[[object, str], Any]
-"""Returns what a text, or an argument of another type, means; ConfigError names the second."""
+"""Returns the value that a text, or an argument of another type, stands for.
+
+The second argument is the name of the setting, for the ConfigError.
+"""
 
 
 def read_text(value: object, setting: str) -> str:
-    """Return ``value`` if it is a text that can be written somewhere else."""
+    """Return ``value`` if it is a text without NUL or surrogates.
+
+    Raises:
+        ConfigError: it is not.
+    """
     if not isinstance(value, str):
         raise ConfigError(setting, shown(value), "a text, or None")
     if _HALF.search(value):
@@ -32,27 +39,27 @@ def read_text(value: object, setting: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What holds of one setting in all places where it may be given."""
+    """How one setting is read, in all places where it may be given."""
 
-    default: object  # read as if it were given; None: the value is None, too
+    default: object  # is read as if it were given; None: the value is None, too
     read: Read
-    argument: str = ""  # its name; empty: that of the field
-    is_required: bool = False
-    needs_text: bool = True  # else an empty text is as good as none
-    in_environment: bool = True
+    argument: str = ""  # the name of the argument; empty: the name of the field
+    is_required: bool = False  # there is no default
+    needs_text: bool = True  # False: an empty text counts as not given
+    in_environment: bool = True  # whether a variable may give it
 
     @property
     def variable(self) -> str:
-        """Its name in the environment: TOPICAST_KEY_FILE."""
+        """The name of its variable in the environment, such as TOPICAST_KEY_FILE."""
         return f"TOPICAST_{self.argument.removesuffix('_s').upper()}"
 
 
 Place: TypeAlias = Callable[[Declaration], tuple[str, str | None]]
-"""Returns how a setting is called at a place, and its text there; None: there is none."""
+"""Returns the name of a setting at a place, and its text there; None: it is not given there."""
 
 
 def declared(default: object, read: Read = read_text, **more: Any) -> Any:
-    """Return the field of a setting; ``more``: of its ``Declaration``."""
+    """Return the dataclass field of a setting; ``more``: the other fields of ``Declaration``."""
     own = Declaration(default=default, read=read, **more)
     value = MISSING if own.is_required else _read(own, default, "")
     return field(default=value, metadata={_DECLARATION: own})
@@ -66,18 +73,18 @@ def declarations(settings: type) -> dict[str, Declaration]:
 
 
 def environment(environ: Mapping[str, str]) -> Place:
-    """Return the place where variables are."""
+    """Return the place that looks for a setting's variable in ``environ``."""
     return lambda own: (own.variable, environ.get(own.variable) if own.in_environment else None)
 
 
 def values_of(settings: type, given: Mapping[str, object], *places: Place) -> dict[str, Any]:
-    """Return the value of each declared field, by its name.
+    """Return the value of each declared field, by the name of the field.
 
-    It is that of the arguments ``given``, None of which counts, else of the first of ``places``
-    that has it, else the default.
+    A value comes from the arguments ``given`` (None: not given), else from the first of ``places``
+    that has the setting, else from the default.
 
     Raises:
-        ConfigError: a value is not allowed; names the place that has it.
+        ConfigError: a value is not allowed; names the place that has given it.
     """
     known = declarations(settings)
     unknown = given.keys() - {own.argument for own in known.values()}
@@ -108,7 +115,7 @@ def read_flag(value: object, setting: str) -> bool:
 
 
 def one_of(*allowed: str) -> Read:
-    """Return what reads one of the words ``allowed``."""
+    """Return a function that reads one of the words ``allowed``."""
 
     def read(value: object, setting: str) -> str:
         if value not in allowed:
@@ -120,15 +127,15 @@ def one_of(*allowed: str) -> Read:
 
 
 def either(yes: str, no: str) -> Read:
-    """Return what reads the word ``yes`` as True, and ``no`` as False."""
+    """Return a function that reads the word ``yes`` as True, and ``no`` as False."""
     word = one_of(yes, no)
     return lambda value, setting: word(value, setting) == yes
 
 
 def seconds(fits: Callable[[float], bool], allowed: str) -> Read:
-    """Return what reads a time: a number of seconds, or a text such as 5s.
+    """Return a function that reads a time: a number of seconds, or a text such as 5s.
 
-    ``allowed`` says which times ``fits`` takes.
+    ``fits`` returns whether the number is allowed; ``allowed`` says for errors which numbers are.
     """
 
     def read(value: object, setting: str) -> float:
@@ -146,7 +153,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def shown(value: object) -> object:
-    """Return ``value`` as an error shows it: a number may have more digits than Python writes."""
+    """Return ``value`` as errors show it; of a number that Python cannot write, the type."""
     is_long = isinstance(value, int) and abs(value) >= SIZE_BYTES_MAX
     is_shown = isinstance(value, str | int | float) and not is_long
     return value if is_shown else f"of type {type(value).__name__}"

@@ -7,7 +7,7 @@ from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog.ingest.loads import chunked_load, comparison, read_threads
+from topicast.catalog.ingest.loads import chunked_comparison, chunked_load, read_threads
 from topicast.catalog.ingest.writes import reports
 from topicast.catalog.model import decoded
 from topicast.catalog.publish import publisher
@@ -31,9 +31,9 @@ SIZES = (
     (read_threads, "WHOLE_PARTITIONS_MAX", 2),  # larger tables are LOADING for a while
     (chunked_load, "PARTITIONS_PER_READ_MAX", 2),
     (chunked_load, "SLICE_MAX", 1),
-    (comparison, "PARTITIONS_PER_CALL_MAX", 2),  # after lost events they are compared so
-    (comparison, "SLICE_MAX", 1),
-    (comparison, "DIFFERING_MAX", 2),
+    (chunked_comparison, "PARTITIONS_PER_CALL_MAX", 2),  # after lost events they are compared so
+    (chunked_comparison, "SLICE_MAX", 1),
+    (chunked_comparison, "DIFFERING_MAX", 2),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (replica_set, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
     (replicas, "CREDIT_DEFAULT", 500),

@@ -1,7 +1,7 @@
 """LargeTables: the tables that are too large for one read: their partitions are read in chunks.
 
-    LOADING    chunk ──▶ slices, one published a turn ──▶ COMPLETE        (chunked_load.py)
-    compared   chunk ──▶ slices, one compared a turn ──▶ what differs is read   (comparison.py)
+    chunked_load.py          LOADING   chunk ──▶ slices, one published a turn ──▶ COMPLETE
+    chunked_comparison.py    compared  chunk ──▶ slices, one compared a turn ──▶ differences read
 
 The loader orders the chunks, and says when an event or a poll has come. If a table is to be read in
 another way, because it vanished, was refused or differs, the loader gets a need of it.
@@ -17,8 +17,8 @@ from ....topics.objects.tables import Column
 from ....topics.turn import Clock
 from ...metastore.port import TableRead, TableRequest
 from .bad_partitions import BAD_MAX
+from .chunked_comparison import ChunkedComparison
 from .chunked_load import ChunkedLoad
-from .comparison import Comparison
 from .needs import (
     NEVER,
     CompleteLoad,
@@ -33,7 +33,7 @@ from .needs import (
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
 COMPARED_MAX: Final = 8  # large tables at once: the names of each are in memory
 
-LargeTable = ChunkedLoad | Comparison
+LargeTable = ChunkedLoad | ChunkedComparison
 
 
 class LargeTables:
@@ -63,7 +63,7 @@ class LargeTables:
         self._needed = needed
         self._loaded = loaded
         self._loads: dict[TableId, ChunkedLoad] = {}
-        self._comparisons: dict[TableId, Comparison] = {}
+        self._comparisons: dict[TableId, ChunkedComparison] = {}
         self._spoiled: set[TableId] = set()  # a partition could not be read at the last load
         self._slice_at = 0.0  # when the next slice may be published
         self._scanned = False  # since reads were last ordered, a selection has looked at names
@@ -163,7 +163,7 @@ class LargeTables:
         """Read the partitions of a table that was published as LOADING."""
         self._loads[load.table] = load
 
-    def compare(self, comparison: Comparison) -> None:
+    def compare(self, comparison: ChunkedComparison) -> None:
         """Compare a table of which events are missing; what differs is read at the end."""
         if len(self._comparisons) >= COMPARED_MAX:
             comparison.list_later()
@@ -254,7 +254,7 @@ class LargeTables:
         confirmed_by: int,
     ) -> tuple[PublishPartitions | CompleteLoad, ...]:
         """Take the answer to ``request``; it is published once poll ``confirmed_by`` has ended."""
-        if isinstance(large, Comparison):
+        if isinstance(large, ChunkedComparison):
             if self._is_read(large):
                 large.accept(found or TableRead())
             return ()
@@ -282,7 +282,7 @@ class LargeTables:
             large.give_back()
             return ()
         table = large.table
-        if isinstance(large, Comparison):
+        if isinstance(large, ChunkedComparison):
             self.end_comparison(table, apart=True)
             return ()
         if large.rest is not None:
@@ -357,7 +357,7 @@ class LargeTables:
 
     def _is_read(self, large: LargeTable) -> bool:
         """Return whether a chunk of ``large`` still counts: it was not ended meanwhile."""
-        if isinstance(large, Comparison):
+        if isinstance(large, ChunkedComparison):
             return self._comparisons.get(large.table) is large
         return self._loads.get(large.table) is large
 

@@ -34,8 +34,8 @@ from ...metastore.port import (
     TableRead,
     TableRequest,
 )
+from .chunked_comparison import ChunkedComparison
 from .chunked_load import ChunkedLoad
-from .comparison import Comparison
 from .large_tables import LargeTable, LargeTables
 from .needs import (
     NEVER,
@@ -293,7 +293,7 @@ class Loader:
             load.mark_dirty(need.names, seq=need.seq)
             self._events.remove(table, self._dirty.pop(table))
 
-    def compare(self, comparison: Comparison) -> None:
+    def compare(self, comparison: ChunkedComparison) -> None:
         """Compare a table of which events are missing; what differs is read at the end."""
         table = comparison.table
         self.large.compare(comparison)

@@ -17,7 +17,7 @@ from ...metastore.port import TableRead
 from ...model.decoded import created_at, read_struct
 from ...model.namespace import Namespace
 from ...model.tables import Tables
-from .comparison import Comparison
+from .chunked_comparison import ChunkedComparison
 from .loader import Loader
 from .needs import (
     CompleteLoad,
@@ -142,7 +142,7 @@ class Materializer:
         complete = read.whole or not read_struct(read.thrift).partition_columns
         if not complete and self._stays_held(table, need, record.incarnation):
             again = Need(need.seq, Extent.STRUCT, data=True)
-            self._loader.compare(Comparison(self._tables, table, read.names, need=again))
+            self._loader.compare(ChunkedComparison(self._tables, table, read.names, need=again))
             return
         doubted = need.incarnation is Incarnation.DOUBTED
         self._tables.write_whole(

@@ -1,4 +1,4 @@
-"""Comparison: compares a large table of which events are missing, while it stays as it is held.
+"""ChunkedComparison: compares a large table of which events are missing, which stays as it is.
 
     names ──next──▶ chunk ──accept──▶ slices ──▶ the next chunk … ──over──▶ what differs is read
                 events meanwhile ──▶ ``need`` ─────────────────────────────────────┘
@@ -25,7 +25,7 @@ DIFFERING_MAX: Final = 4_000  # partitions, 4 MB, 30 ms to write; with more the 
 SLICE_MAX: Final = 96  # partitions compared in one turn, three blocks: below 1 ms
 
 
-class Comparison:
+class ChunkedComparison:
     """What is still to be compared of one table, and what is to be read of it at the end."""
 
     def __init__(
