@@ -111,7 +111,8 @@ class CatalogdConfig(MetastoreFlags):
         allowed=f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
     )
     blacklisted_dbs: str = flag(
-        "Databases that are left out, separated by commas.", default=BLACKLISTED_DBS_DEFAULT
+        "Databases that are left out, separated by commas; the store drops those that it has.",
+        default=BLACKLISTED_DBS_DEFAULT,
     )
     disable_hms_sync_by_default: bool = flag(
         "Do not follow tables, unless they, or their database, have "

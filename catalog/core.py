@@ -406,6 +406,8 @@ class Catalog:
             self._abandon()
             return self._end()
         self.poller.check_late()
+        for db in self.listing.take_left_out():
+            self._publish((PublishTables(databases={db: None}, tables={}, needs={}),))
         self.events.take_rest()
         self.event_processor.observe()
         for db in self.sync_rules.take_on_again():

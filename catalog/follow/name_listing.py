@@ -75,6 +75,8 @@ class NameListing:
         self._names_at = None if known else 0.0  # when names are read; None: not needed
         self._reading_names = False  # names are being read
         self._names_again_at = 0.0  # not before, for events that name nothing
+        # What the store holds and the operator leaves out since
+        self._left_out = tuple(db for db in namespace.databases() if not follows(db))
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
         self._read_since_id = -1  # newest event when everything began to be read again
@@ -98,6 +100,14 @@ class NameListing:
     def deadline(self) -> float | None:
         """When the names are to be read; None: they need not be."""
         return self._names_at
+
+    def take_left_out(self) -> tuple[str, ...]:
+        """Return, once, the databases that the store holds and the operator leaves out now."""
+        left_out, self._left_out = self._left_out, ()
+        for db in left_out:
+            text = f"database {db} is dropped here: it is left out now (--blacklisted_dbs)"
+            self._turn.add(Noted(text=text, trouble=False))
+        return left_out
 
     def order(self) -> None:
         """Order the names, if they are to be read and may be."""

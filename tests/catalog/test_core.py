@@ -1029,6 +1029,30 @@ def test_blacklisted_database_is_not_followed() -> None:
     assert core.catalog.namespace.databases() == ("default",)
 
 
+@pytest.mark.parametrize("reconcile_calls_per_s", [0.0, 3.0])
+def test_database_that_is_blacklisted_later_is_dropped_and_comes_back(
+    reconcile_calls_per_s: float,
+) -> None:
+    core = Alone(reconcile_calls_per_s=reconcile_calls_per_s)
+    core.create_database("hidden")
+    core.create("hidden", "t")
+    core.turn(6)
+    assert held(core, "t", "hidden").partitions == ABSENT
+    core.restart(blacklisted_dbs=("hidden",))
+    core.turn()
+    assert core.catalog.namespace.databases() == ("default",)
+    assert core.catalog.tables.value(("hidden", "t")) is None
+    core.create("hidden", "u")
+    core.turn(200)
+    assert core.catalog.namespace.databases() == ("default",)
+    core.restart(blacklisted_dbs=())
+    core.turn(1000)
+    if not reconcile_calls_per_s:
+        assert core.tables("hidden") == []
+        core.order("refresh", "hidden", turns=50)
+    assert core.tables("hidden") == ["t", "u"]
+
+
 def test_plain_table_has_no_partitions() -> None:
     core = Alone()
     core.create("default", "plain")

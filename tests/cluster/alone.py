@@ -1,5 +1,6 @@
 """catalogd without readers: its metastore is in memory, and peers send what a test orders."""
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
@@ -115,9 +116,10 @@ class Alone(Cluster):
         self.turn(turns)
         return self.reply(kind, peer)
 
-    def restart(self) -> None:
-        """End catalogd and start it again over what it has stored."""
+    def restart(self, **settings: Any) -> None:
+        """End catalogd and start it again over what it has stored, some ``settings`` changed."""
         self.catalogd.crash()
+        self.catalogd.settings = replace(self.catalogd.settings, **settings)
         self.catalogd.revive()
 
     def order(self, order: str, *arguments: str, turns: int = 6) -> dict[str, Any] | Refused:
