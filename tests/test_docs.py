@@ -4,8 +4,10 @@ import ast
 import dataclasses
 import re
 import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from inspect import getmembers, isclass
 from operator import attrgetter
 from pathlib import Path
 
@@ -13,8 +15,17 @@ import pytest
 
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.wire import header as h
+from topicast.topics.wire.messages import (
+    catalog,
+    connection,
+    data,
+    publishers,
+    readers,
+    reports,
+)
 from topicast.topics.wire.messages.answers import Inspected, columns_of
 from topicast.topics.wire.messages.data import ORIGINS
+from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.refusal import Refusal
 from topicast.topics.wire.shapes import SHAPES
 
@@ -148,7 +159,7 @@ def test_codes_of_refusals_are_those_that_are_written_down_and_each_is_used() ->
 
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-MAP_BEGIN, MAP_END = "<!-- map: begin -->\n", "<!-- map: end -->\n"
+MAP, MESSAGES = "map", "messages"  # the parts of it that are made
 FILE_NAMED = re.compile(
     r"`((?:topics|statestore|catalog|subscriber|pipeline|cli|tests)/[\w/]*(?:\.py|/))`"
 )
@@ -175,12 +186,74 @@ def _map() -> str:
     return "\n".join(lines)
 
 
-def test_map_of_the_architecture_names_every_file(pytestconfig: pytest.Config) -> None:
-    """--rewrite writes it anew from the first lines of the files."""
+def _messages() -> str:
+    """Return a table of the messages: the files that make each, and those that take it."""
+    kinds: dict[str, str] = {}
+    for module in (data, connection, readers, publishers, catalog, reports):
+        for name, kind in getmembers(module, isclass):
+            if issubclass(kind, Message) and kind.__module__ == module.__name__:
+                kinds[name] = module.__name__.rpartition(".")[2]
+    del kinds["Refused"]  # anybody makes and takes it
+    made: dict[str, set[str]] = {name: set() for name in kinds}
+    taken: dict[str, set[str]] = {name: set() for name in kinds}
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        file = str(path.relative_to(ROOT))
+        if not file.startswith(("topics/wire/", "topics/turn.py")):
+            for name, is_made in _mentions(ast.parse(path.read_text("utf-8")), kinds):
+                (made if is_made else taken)[name].add(file)
+    lines = ["| message | made by | taken by |", "|---|---|---|"]
+    for name, module_name in kinds.items():
+        files = sorted(made[name]), sorted(taken[name] - made[name])
+        cells = (", ".join(f"`{file}`" for file in some) for some in files)
+        lines.append(f"| {name} (`{module_name}`) | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _mentions(tree: ast.AST, names: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each of ``names`` that code mentions, and whether it makes one; not in unions."""
+    for node in ast.walk(tree):
+        found: Sequence[ast.AST | None] = ()
+        is_made = False
+        match node:
+            case ast.Call(func=ast.Name(id="partial"), args=[kind, *_]):
+                found, is_made = [kind], True
+            case ast.Call(func=kind, args=others):
+                found, is_made = [kind], True
+                yield from _named(others, names, is_made=False)
+            case ast.MatchClass(cls=kind) | ast.arg(annotation=kind):
+                found = [kind]
+            case ast.Dict(keys=keys):
+                found = [one for key in keys if isinstance(key, ast.Tuple) for one in key.elts]
+            case _:
+                pass
+        yield from _named(found, names, is_made=is_made)
+
+
+def _named(
+    nodes: Iterable[ast.AST | None], names: Collection[str], *, is_made: bool
+) -> Iterator[tuple[str, bool]]:
+    for one in nodes:
+        match one:
+            case ast.Name(id=name) if name in names:
+                yield name, is_made
+            case ast.Tuple(elts=several):
+                yield from _named(several, names, is_made=is_made)
+            case ast.BinOp(left=left, right=right):
+                yield from _named((left, right), names, is_made=is_made)
+            case _:
+                pass
+
+
+@pytest.mark.parametrize(("part", "make"), [(MAP, _map), (MESSAGES, _messages)])
+def test_what_the_architecture_has_of_the_code_is_so(
+    part: str, make: Callable[[], str], pytestconfig: pytest.Config
+) -> None:
+    """--rewrite writes it anew: the first lines of files, and who makes and takes messages."""
     text = ARCHITECTURE.read_text("utf-8")
-    before, _, rest = text.partition(MAP_BEGIN)
-    _, _, after = rest.partition(MAP_END)
-    made = f"{before}{MAP_BEGIN}{_map()}{MAP_END}{after}"
+    begin, end = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    made = f"{before}{begin}{make()}{end}{after}"
     if pytestconfig.getoption("--rewrite"):
         ARCHITECTURE.write_text(made, "utf-8")
         return
