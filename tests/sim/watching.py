@@ -16,13 +16,13 @@ from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.watch import Watch
 from topicast.subscriber.protocol.effects import BeginAnew, Change
-from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.cluster.workers import Worker
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
 from topicast.topics.objects.changes import ChangeKind
+from topicast.topics.streams.follower import Follower
 from topicast.topics.topic import NAMESPACE, table_topic
 
 LOOK_S = 0.05  # between two looks at its watch
@@ -41,8 +41,8 @@ class Watcher:
     _doubted: dict[TableId, None] = field(default_factory=dict)
     _left_out: set[int] = field(default_factory=set)
     """Topics that were not followed at some time since the last look, though others were."""
-    _offered: dict[tuple[str, TopicReplica], tuple[int, int]] = field(default_factory=dict)
-    """By object, and the topic that named it as it is followed: epoch and version of its change."""
+    _offered: dict[tuple[str, Follower], tuple[int, int]] = field(default_factory=dict)
+    """By object, and the follower of the topic that named it: epoch and version of its change."""
 
     def begin(self) -> None:
         """Watch from now on, and restart the engine now and then."""
@@ -135,10 +135,10 @@ class Watcher:
         """Hold versions against those of earlier changes of an object, by the same topic.
 
         Changes of one object that are offered together are one to whoever watches. A topic that is
-        followed again begins with a change of all that is in it.
+        followed anew, or at another level, may begin with a change of all that is in it.
         """
         replicas = self.process.member.subscriptions.replicas
-        found: dict[tuple[str, TopicReplica], tuple[int, int]] = {}
+        found: dict[tuple[str, Follower], tuple[int, int]] = {}
         for one in changes:
             db, _, table = one.object.partition(".")
             is_name = one.kind in OF_NAMES or not table
@@ -146,11 +146,12 @@ class Watcher:
             replica = replicas.get(topic)
             if replica is None:
                 continue
-            at = replica.current.epoch, one.version
-            before = self._offered.get((one.object, replica), (0, 0))
+            follower = replica.current
+            at, key = (follower.epoch, one.version), (one.object, follower)
+            before = self._offered.get(key, (0, 0))
             if at <= before:
                 raise Violation(f"{one} in epoch {at[0]} after {before}")
-            found[one.object, replica] = max(at, found.get((one.object, replica), at))
+            found[key] = max(at, found.get(key, at))
         self._offered.update(found)
 
     def _restart_later(self) -> None:
