@@ -33,14 +33,14 @@ FAULTS = (
         BY_SEED,
         (SilentAboutRestarts,),
         watched=True,
-        likely_seed=5,
+        likely_seed=10,
     ),
     Fault(
         "a pull ahead of its topic is a change",
         BY_SEED,
         (SilentAboutPulls,),
         watched=True,
-        likely_seed=46,
+        likely_seed=24,
     ),
     Fault("a change comes once", BY_SEED, (NotifiesTwice,), watched=True),
 )

@@ -9,6 +9,7 @@ is held against versions: of one object they rise, and none comes twice.
 """
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -80,11 +81,12 @@ class Watcher:
             worker.pause(LOOK_S)
 
     def _opened(self, subscriber: Subscriber, worker: Worker) -> Watch:
+        """Return its watch; nobody has a subscriber before it is ready."""
         while True:
-            try:
-                return subscriber.watch()
-            except LinkError:
-                worker.pause(LOOK_S)
+            with suppress(LinkError):
+                if self.process.member.subscriptions.ready():
+                    return subscriber.watch()
+            worker.pause(LOOK_S)
 
     def _take(self, watch: Watch) -> None:
         """Doubt what the watch has waiting."""
