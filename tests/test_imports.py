@@ -59,6 +59,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 ONE_WAY = {
     "topics": (
         *("errors", "backports", "slices", "sizes", "histogram", "newest", "settings", "flags"),
+        "clock",
         *("requests", "liveness", "notebook", "objects", "topic", "policy", "wire", "comparison"),
         *("turn", "keys", "streams", "verdict", "link", "memory"),
     ),

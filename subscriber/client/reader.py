@@ -57,6 +57,9 @@ class Engine(Protocol):
     def failure(self) -> str:
         """Why it runs no more, if that was an error of ours; else empty."""
 
+    def clock(self) -> float:
+        """Return the time of the core, in seconds; they pass also while the machine sleeps."""
+
     def call(self, operation: Operation[T], *, timeout_s: float) -> T:
         """Run an operation of the core, and return its result."""
 
@@ -94,10 +97,9 @@ class Reader:
         Raises:
             LinkError: it is older than the application allows.
         """
-        self.running()
-        view = self.core.view
-        if self.settings.max_staleness_s is not None and time.monotonic() > view.fresh_until:
-            limit = self.settings.max_staleness_s
+        engine, view = self.running(), self.core.view
+        limit = self.settings.max_staleness_s
+        if limit is not None and engine.clock() > view.fresh_until:
             raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
         return view
 

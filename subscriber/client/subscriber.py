@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ...topics.backports import Self
+from ...topics.clock import seconds
 from ...topics.errors import AuthRefused, NoSuchObject, NotReady, UsageError
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
@@ -204,7 +205,7 @@ class Subscriber:
             self._core,
             Link(own.pair),
             credential=own,
-            clock=time.monotonic,
+            clock=seconds,
             inbox_bytes=self._settings.inbox_bytes,
         )
         self._loop = self._reader.engine = loop

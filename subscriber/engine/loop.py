@@ -95,6 +95,7 @@ class EngineLoop:
     ) -> None:
         """Take a ``link`` with the key pair of ``credential``, which names the servers' keys.
 
+        ``clock``: returns seconds; callers hold the times of the core's view against it.
         ``inbox_bytes``: of the hub's frames that have arrived while the engine is busy.
         """
         self.core = core
@@ -107,7 +108,7 @@ class EngineLoop:
         self._hub_keys: dict[str, PublicKeys] = {}  # by address, as hubs have sent them
         self._catalogd_keys: PublicKeys = ()  # as a hub has sent them; empty: not yet
         self.reachability = Reachability(credential.name)
-        self._clock = clock
+        self.clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._commands: set[Command[object]] = set()  # not completed yet
@@ -156,7 +157,7 @@ class EngineLoop:
             UsageError: the subscriber is closed, or of another process.
             LinkError: no result in time.
         """
-        command = Command(operation, deadline=self._clock() + timeout_s)
+        command = Command(operation, deadline=self.clock() + timeout_s)
         self._commands.add(command)
         try:
             self._put(command, timeout_s=timeout_s)
@@ -182,19 +183,19 @@ class EngineLoop:
         rested = self._may_rest()
         if not rested or self._polls % POLLS_A_LOOK == 0:
             self._deadline = self.core.deadline
-        pause_s = min(self._deadline - self._clock(), POLL_S_MAX)
+        pause_s = min(self._deadline - self.clock(), POLL_S_MAX)
         batch = self._link.poll(0.0 if rested or self._large or self._taken else pause_s)
         facts = self._facts_of(batch)
         if self._watches and not self.core.watched:  # a watch was just made
-            self.perform(self.core.handle(Watching(on=True), now=self._clock()))
+            self.perform(self.core.handle(Watching(on=True), now=self.clock()))
         self._handle(facts)
         self.core.view.current_at = self.core.current_at  # watches have what had changed by then
         self._taken.extend(() if self._taken else self._inbox.take())
-        now = began = self._clock()
+        now = began = self.clock()
         while self._taken and now < began + TURN_S:
             self._handling = self._taken.popleft()
             self.perform(self.core.handle(self._handling, now=now))
-            now, self._handling = self._clock(), None
+            now, self._handling = self.clock(), None
         if now >= self._deadline:
             self.perform(self.core.handle(Tick(), now=now))
             self._deadline = self.core.deadline
@@ -225,7 +226,7 @@ class EngineLoop:
         restarts = self.core.restarts
         for begin in range(0, len(facts), TOGETHER):
             some = facts[begin : begin + TOGETHER]
-            self.perform(self.core.handle_all(some, now=self._clock()))
+            self.perform(self.core.handle_all(some, now=self.clock()))
             if self.core.restarts != restarts:
                 return
 
@@ -236,7 +237,7 @@ class EngineLoop:
             effect = todo.popleft()
             if isinstance(effect, Notify):  # by far the most, where everything is watched
                 if not self._watches.offer(effect.changes):
-                    todo += self.core.handle(Watching(on=False), now=self._clock())
+                    todo += self.core.handle(Watching(on=False), now=self.clock())
             else:
                 self._perform(effect)
 
@@ -278,7 +279,7 @@ class EngineLoop:
             while not self._stopping:
                 self._turn()
             if not self.failure:
-                self.perform(self.core.handle(Leave(), now=self._clock()))
+                self.perform(self.core.handle(Leave(), now=self.clock()))
         finally:
             self._stopping = True
             self.core.outbox.detach(self._link.wake)
@@ -306,7 +307,7 @@ class EngineLoop:
 
         The caller whose call failed is answered last, so that its next call is not aborted, too.
         """
-        now, failed = self._clock(), f"{type(error).__name__}: {error}"
+        now, failed = self.clock(), f"{type(error).__name__}: {error}"
         culprit, self._handling = self._handling, None
         if isinstance(culprit, Command):
             self._commands.discard(culprit)

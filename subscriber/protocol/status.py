@@ -47,7 +47,7 @@ class Unfollowed:
 class Freshness:
     """How old what is held may be.
 
-    ``current_at``: the time, on the monotonic clock, as of which catalogd was heard, and every
+    ``current_at``: the time, by ``topics.clock.seconds``, as of which catalogd was heard, and every
     followed topic known to be current; -infinite if one never was. Watches have been offered all
     changes up to then. ``unfollowed``: the topics of tables of which changes do not arrive.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.

@@ -70,6 +70,7 @@ class ReaderProcess:
         self.data = -1
         self.prefixes: dict[bytes, None] = {}
         self.slow = 0.0
+        self.slept_s = 0.0  # by which its clock is ahead of the world's: see ``sleep``
         self.policy = setup.policy  # of its key, as catalogd has it
         self.welcomed_by: int | None = None  # the digest of the policy that the hub has named
         self.arrived: list[Callable[[str, bytes], None]] = []  # called with each frame
@@ -113,9 +114,21 @@ class ReaderProcess:
 
     def command(self, operation: Operation[T], timeout_s: float) -> Command[T]:
         """Return a command that ``handle`` takes as a fact."""
-        command = Command(operation, deadline=self.world.now + timeout_s)
+        command = Command(operation, deadline=self.now + timeout_s)
         self.commands[command] = None
         return command
+
+    @property
+    def now(self) -> float:
+        """The time by its own clock."""
+        return self.world.now + self.slept_s
+
+    def sleep(self, seconds: float) -> None:
+        """Be as its machine is when it wakes up: what was under way has been lost long ago."""
+        self.slept_s += seconds
+        for hub in self.world.hubs:
+            self.lose_hub(hub)
+        self.lines["catalog"] += 1
 
     @property
     def client(self) -> Client:
@@ -157,8 +170,7 @@ class ReaderProcess:
             worker.pause(LOOK_S)
 
     def handle(self, fact: object) -> None:
-        world = self.world
-        self.perform(self.member.handle(fact, now=world.now))
+        self.perform(self.member.handle(fact, now=self.now))
         for step in self.steps:
             step(self.member)
         self.world.check(self.member)
@@ -169,7 +181,7 @@ class ReaderProcess:
             self._perform(effect)
 
     def _tick(self) -> None:
-        if self.member.deadline <= self.world.now:
+        if self.member.deadline <= self.now:
             self.handle(Tick())
         self.world.at(TICK_S, self._tick)
 

@@ -5,7 +5,6 @@ Only one thread runs at any moment: the world, or the one worker that it lets ru
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.client.reader import Reader
@@ -65,12 +64,15 @@ class Worker:
 
     def subscriber(self) -> Subscriber:
         """Return the public class, in front of the simulated reader."""
-        settings = replace(self.process.settings, max_staleness_s=None)  # its clock is real
-        reader = self._reader(self.process.member, settings)
+        reader = self._reader(self.process.member, self.process.settings)
         reader.engine = self
         return Subscriber.in_front_of(reader)
 
     # what the worker's own thread calls
+
+    def clock(self) -> float:
+        """Return the time of the simulated reader."""
+        return self.process.now
 
     def call(self, operation: Operation[T], *, timeout_s: float) -> T:
         """Put a command to the core, and wait for its result."""

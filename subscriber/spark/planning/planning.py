@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from ....topics.clock import seconds
 from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError, UsageError
 from ....topics.newest import Newest
 from ...client.subscriber import Subscriber
@@ -391,7 +392,7 @@ class _Run:
         if not found.unfollowed <= self._unfollowed:
             router.changed_all(late_s=LATE_S)
         self._unfollowed = found.unfollowed
-        self.why = f"topics have not been current for {time.monotonic() - found.current_at:.1f} s"
+        self.why = f"topics have not been current for {seconds() - found.current_at:.1f} s"
         return found.current_at
 
     def _lease_s(self, router: Router, current_at: float) -> float:
@@ -406,7 +407,7 @@ class _Run:
         if not self._followed:
             self._followed = self.subscriber.databases()
             router.follow(self._followed)
-        return max(current_at + self._settings.max_staleness_s - time.monotonic(), 0.0)
+        return max(current_at + self._settings.max_staleness_s - seconds(), 0.0)
 
     def _drain(self, router: Router, watch: Watch) -> bool:
         """Take the changes that have come, and have the router drop them before this returns.

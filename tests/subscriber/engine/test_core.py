@@ -15,6 +15,7 @@ from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
 from topicast.topics.errors import (
+    LinkError,
     NoSuchObject,
     NotReady,
     NotVisible,
@@ -60,6 +61,19 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
     shopping.pass_time(4)
     assert 6.0 <= shopping.stats().staleness_s <= 6.7
     assert view.fresh_until < shopping.cluster.now
+
+
+def test_what_is_held_ages_while_the_machine_sleeps() -> None:
+    """Given a laptop that wakes up, what it has from before is as old as its sleep was long."""
+    shopping = Shopping(late=True, max_staleness_s=60)
+    assert shopping.columns("shop.orders") == ("id",)
+    shopping.reader.sleep(3600)
+    with pytest.raises(LinkError, match="silent for more than 60"):
+        shopping.columns("shop.orders")
+    shopping.reshape("shop.orders", "id", "new")
+    shopping.pass_time(2)
+    assert shopping.columns("shop.orders") == ("id", "new")
+    assert shopping.stats().staleness_s < 1
 
 
 def test_all_is_current_as_of_the_last_heartbeat_that_every_topic_agrees_with() -> None:

@@ -1,0 +1,16 @@
+"""Clock: seconds that pass also while the machine sleeps, by which the age of what is held is told.
+
+Python's own monotonic clock stands still then on Linux and macOS: a laptop that wakes up would take
+what it has held for hours for as new as it was.
+"""
+
+import time
+from typing import Final
+
+# The second is macOS's, of which time.monotonic uses another; Windows has neither, and needs none.
+_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def seconds() -> float:
+    """Return the seconds since some moment; they never go back."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
