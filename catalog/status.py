@@ -75,7 +75,7 @@ TRY_EVENTS: Final = "topicast doctor --role catalogd, on this host, tries whethe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreFacts:
-    """What catalogd knows of its metastore.
+    """The facts that catalogd has of its metastore.
 
     Attributes:
         addresses: As the operator set them.

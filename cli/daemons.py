@@ -1,4 +1,4 @@
-"""What the commands ``statestored`` and ``catalogd`` share, and their entries.
+"""The commands ``statestored`` and ``catalogd``: their entries, and the code that both share.
 
     flags ──▶ config ──▶ daemon ──▶ "listening …" ──▶ it serves: "ready …" ──▶ until SIGTERM, SIGINT
 

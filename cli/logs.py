@@ -25,7 +25,7 @@ class RecentLines(logging.Handler):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What was logged last, the oldest first."""
+        """The last lines of the log, the oldest first."""
         self.acquire()
         try:
             return tuple(self._lines)

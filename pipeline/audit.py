@@ -41,7 +41,7 @@ Repair = Callable[[str, str], None]
 
 
 class Side(Protocol):
-    """What is compared with catalogd's store."""
+    """A side, whose content the audit compares with catalogd's store."""
 
     name: str
 
@@ -51,7 +51,7 @@ class Side(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions(RunOptions):
-    """What is compared with catalogd's store, and how."""
+    """The options of an audit."""
 
     pattern: str = option(
         "A database, or a pattern of full names such as 'sales.*'; databases with a table of such "

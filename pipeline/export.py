@@ -35,7 +35,7 @@ OLDEST_SPARK: Final = (4, 0)
 
 @dataclass(slots=True, kw_only=True)
 class ExportReport(RunReport):
-    """What a run has written: ``rows`` by view as of ``snapshot_version``; changes since ``since``.
+    """The results of a run: ``rows`` by view as of ``snapshot_version``; changes since ``since``.
 
     ``since``: empty if there are none; ``history_gone``: why they are not known any more.
     """
@@ -70,7 +70,7 @@ class ExportReport(RunReport):
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions(RunOptions):
-    """What is written, and where."""
+    """The options of an export."""
 
     path: str = option("A folder of any file system that Spark knows.", default=MISSING)
     _: KW_ONLY

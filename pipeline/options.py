@@ -27,7 +27,7 @@ argument: Final = partial(flag, in_command=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What every pipeline can be given; each adds its own.
+    """The options of every pipeline; each pipeline adds its own.
 
     Raises:
         ConfigError: a value is not allowed; names it, and what is allowed.

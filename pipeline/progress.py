@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """Where a run is: ``step`` names what it does now, the rest counts objects (partitions)."""
+    """The progress of a run: ``step`` names the present step, the others count partitions."""
 
     step: str
     done: int
@@ -22,17 +22,17 @@ class RunProgress:
 
 
 OnProgress: TypeAlias = Callable[[RunProgress], None]
-"""What a pipeline calls after each step, on the thread that runs it."""
+"""The function that a pipeline calls after each step, on the thread that runs the pipeline."""
 
 
 @dataclass(slots=True)
 class RunReport(ABC):
-    """What a run has done, or with ``dry_run`` would do."""
+    """The results of a run, or with ``dry_run`` what it would do."""
 
     @property
     @abstractmethod
     def problems(self) -> tuple[str, ...]:
-        """What failed, a line for each object; the run went on with the others."""
+        """A line for each object that has failed; the run went on with the others."""
 
     @abstractmethod
     def summary(self) -> str:

@@ -77,7 +77,7 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a reader has answered to the question ``number`` of a page of this process."""
+    """The answer of a reader to the question ``number``, which a page of this process has asked."""
 
     number: int
     answer: Inspected | Refused

@@ -149,7 +149,7 @@ class Hub:
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
         self.pages = ""
-        """Where the hub's pages are, as its shell has set it; empty: nowhere that others reach."""
+        """The address of the hub's pages, which its shell sets; empty: others cannot reach them."""
         self.refused_handshake: RefusedHandshake | None = None
         """The last client that was refused at its handshake, as the shell last saw it; None: none
         ever was."""

@@ -112,7 +112,7 @@ class Statestored:
 
     @property
     def counts(self) -> LinkCounts:
-        """What its sockets have carried, refused and dropped; from any thread."""
+        """Counts of frames that its sockets have carried, refused and dropped; for any thread."""
         return self._link.counts
 
     def run(self, report: Callable[[Verdict], None] = lambda _: None) -> None:

@@ -74,7 +74,7 @@ _COMMON: Final = frozenset(
 
 @dataclass(slots=True)
 class HubCounts:
-    """What a hub has done since its process began."""
+    """Counts of a hub since its process began."""
 
     deltas: int = 0
     delta_bytes: int = 0

@@ -19,7 +19,7 @@ _FLAG: Final = "flag"  # of the metadata of a field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """What holds of a field, besides its type and its default."""
+    """The declaration of a field, besides its type and its default."""
 
     meaning: str  # as --help and help() have it
     shown: str = ""  # the default in --help, where it is decided later, or depends on the machine
@@ -33,7 +33,7 @@ class Flag:
 
     @property
     def described(self) -> str:
-        """What it means, and what is allowed."""
+        """Its meaning, and the values that are allowed."""
         return f"{self.meaning} Allowed: {self.allowed}." if self.allowed else self.meaning
 
     def allows(self, value: object) -> bool:

@@ -15,7 +15,7 @@ from .backports import StrEnum
 
 
 class LivenessState(StrEnum):
-    """What follows from the length of a peer's silence."""
+    """The state of a peer, by the length of its silence."""
 
     LIVE = "LIVE"
     SUSPECT = "SUSPECT"

@@ -20,7 +20,7 @@ from .topic import NAMESPACE, Entry
 
 TEXT_MAX: Final = 1024  # characters of the patterns of one key
 PROBLEM: Final = "changes of the metastore may not arrive; operators see why: topicast status"
-"""What clients with a policy read in place of the metastore's problem, which may name tables."""
+"""The text for clients with a policy; the metastore's own problem may name tables."""
 
 _PATTERN: Final = re.compile(r"[a-z0-9_*-]+", re.ASCII)
 _PROBLEM_KEY: Final = problem_key()

@@ -47,7 +47,7 @@ _HOST_NAME: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a socket is bound or connected to; an IPv6 host is held without brackets."""
+    """The address of a socket, bound or connected; an IPv6 host is held without brackets."""
 
     scheme: str
     host: str

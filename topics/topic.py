@@ -69,7 +69,7 @@ def check_num_topics(num_topics: int) -> int:
 
 
 class EntryKind(IntEnum):
-    """What has become of an entry's key."""
+    """The kind of an entry, by what has become of its key."""
 
     VALUE = 0  # the key has this value
     STUB = 1  # the key changed; its value is elsewhere (size says how large)
@@ -86,7 +86,7 @@ PREFIX: Final = int(EntryKind.PREFIX)
 
 
 class Level(IntEnum):
-    """How much of a topic a subscriber follows; ``name.lower()`` is what users type and read."""
+    """The part of a topic that a subscriber follows; users type and read ``name.lower()``."""
 
     NONE = 0
     MINIMAL = 1  # keys, versions and sizes
@@ -249,7 +249,7 @@ class Topic:
 
     @property
     def full_bytes(self) -> int:
-        """What the topic takes of a reader at FULL: ``held_bytes`` of what ``since`` returns."""
+        """The bytes that a reader holds of the topic at FULL: of what ``since`` returns."""
         return self.held_bytes
 
     def reset(self, epoch: int) -> None:

@@ -50,7 +50,7 @@ class Reason:
 
     @property
     def text(self) -> str:
-        """What is wrong, and what to do."""
+        """The text that says what is wrong, and what to do."""
         return f"{self.what}; {self.mend}" if self.mend else self.what
 
 

@@ -20,7 +20,7 @@ CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a
 
 
 class Background:
-    """Which tables are loaded in the background, and which of them are still to be looked at."""
+    """The tables that catalogd loads in the background, and those that it has yet to look at."""
 
     def __init__(
         self,

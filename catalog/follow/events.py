@@ -49,7 +49,7 @@ DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warne
 
 
 class Events:
-    """What becomes of the events that polls bring."""
+    """Applies the events that polls bring, has objects read again, or leaves events out."""
 
     def __init__(
         self,

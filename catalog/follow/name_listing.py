@@ -39,7 +39,7 @@ NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
     Lifecycle.RELISTING: (Lifecycle.SERVING, Lifecycle.ABANDONED),
     Lifecycle.ABANDONED: (),
 }
-"""What may follow each state; another core follows ABANDONED."""
+"""The states that may follow each state; after ABANDONED another core begins."""
 
 
 class NameListing:
@@ -93,7 +93,7 @@ class NameListing:
 
     @property
     def missing(self) -> str:
-        """Which events are missing; empty if none is."""
+        """The missing events, as text; empty: none is missing."""
         return missing(self._gap)
 
     @property

@@ -13,7 +13,7 @@ class Noted:
 
 @dataclass(slots=True)
 class CatalogCounts:
-    """What happened since the start; requests are counted by the dispatcher."""
+    """Counts since the start; the dispatcher counts requests."""
 
     events: int = 0
     events_failed: int = 0  # at which our own code failed: what they name is read again

@@ -11,7 +11,7 @@ from .notes import Noted
 
 
 class Unreadable:
-    """What cannot be read, and why, as of the last turn."""
+    """The objects that the metastore cannot read, and why, as of the last turn."""
 
     def __init__(
         self, namespace: Namespace, tables: Tables, *, loader: Loader, turn: Outbox[Noted]

@@ -26,7 +26,7 @@ NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger number
 
 
 class StoreQuery(Protocol):
-    """What is to be read from the store."""
+    """A question that the store's file answers."""
 
     @property
     def table(self) -> TableId | None:
@@ -34,7 +34,7 @@ class StoreQuery(Protocol):
 
     @property
     def subject(self) -> str:
-        """What is read, in words."""
+        """The objects that it is about, for the log."""
 
     def answer(
         self, reader: HistoryReader, request: int, policy: Policy | None, /

@@ -24,7 +24,7 @@ CUTS_MAX: Final = FRAME_BYTES_MAX // (2 * KEY_BYTES_MAX)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which versions of each topic can be scanned."""
+    """Asks which versions of each topic can be scanned."""
 
     table: ClassVar[None] = None
     subject: ClassVar[str] = "the versions of the topics"
@@ -41,7 +41,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where ``topic`` can be cut into parts of about ``every_bytes`` of values."""
+    """Asks where ``topic`` can be cut into parts of about ``every_bytes`` of values."""
 
     topic: int
     every_bytes: int
@@ -49,7 +49,7 @@ class Cuts:
 
     @property
     def subject(self) -> str:
-        """What is read."""
+        """The objects that it is about, for the log."""
         return f"the sizes in topic {self.topic}"
 
     def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
@@ -69,7 +69,7 @@ class ScanPage:
 
     @property
     def subject(self) -> str:
-        """What is read."""
+        """The objects that it is about, for the log."""
         return f"topic {self.scan.topic}"
 
     def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Scanned:

@@ -19,7 +19,7 @@ ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
 
 @dataclass(frozen=True, slots=True)
 class SweptFiles:
-    """What is known of the files of ``table``, behind the partition ``after``."""
+    """Asks for the known facts of the files of ``table``, behind the partition ``after``."""
 
     table: TableId
     incarnation: int
@@ -27,7 +27,7 @@ class SweptFiles:
 
     @property
     def subject(self) -> str:
-        """What is read."""
+        """The objects that it is about, for the log."""
         return f"the files of {table_name(*self.table)}"
 
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
@@ -38,7 +38,7 @@ class SweptFiles:
 
 @dataclass(frozen=True, slots=True)
 class SweptTables:
-    """How far ``tables``, each with its incarnation, are swept."""
+    """Asks how far ``tables``, each with its incarnation, are swept."""
 
     tables: tuple[tuple[TableId, int], ...]
     table: ClassVar[None] = None

@@ -53,7 +53,7 @@ class NewestChanges:
 
     @property
     def subject(self) -> str:
-        """What is read."""
+        """The objects that it is about, for the log."""
         return f"the history of {table_name(*self.table)}"
 
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
@@ -88,7 +88,7 @@ class ChangeRange:
 
     @property
     def subject(self) -> str:
-        """What is read."""
+        """The objects that it is about, for the log."""
         return f"the changes of topic {self.topic}"
 
     def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
@@ -134,7 +134,7 @@ class Bound:
 
     @property
     def subject(self) -> str:
-        """What is read."""
+        """The objects that it is about, for the log."""
         return f"the transactions of topic {self.topic}"
 
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
@@ -172,7 +172,7 @@ class _Changed(NamedTuple):
 
 
 class _Step:
-    """What one transaction did to a table."""
+    """The change of a table by one transaction."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class MetastoreAuth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreFlags:
-    """What the operator has set by flags, which come before ``hive_site``; None sets nothing.
+    """The operator's flags, which come before ``hive_site``; None: the flag is not set.
 
     The names are those of the flags.
     """

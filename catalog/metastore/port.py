@@ -90,7 +90,7 @@ KEPT: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What an event says of an object, as it is afterwards and as it was before.
+    """An object in an event: as it is after the event, and as it was before.
 
     ``after`` None: it is gone. ``before`` None: the event does not say; else it may be of a
     partition that had another name, which is ``was``.
@@ -156,7 +156,7 @@ class TableRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRead:
-    """What a read found of one table. ``thrift`` None: it is gone, or was not requested.
+    """The result of a read of one table. ``thrift`` None: it is gone, or was not requested.
 
     ``names``: of all partitions; None if they were not requested or the table is gone.
     ``partitions``: those that were read, by name; ``whole``: they are all.

@@ -33,7 +33,7 @@ class FolderRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderChanges:
-    """What becomes of stored rows: first those of ``ended`` tables go, then rows are replaced.
+    """Changes of stored rows: first those of ``ended`` tables go, then rows are replaced.
 
     ``rows``: by key, what it has from now on.
     """

@@ -23,7 +23,7 @@ catalogd's own epochs to the end of their 63 bits."""
 
 
 class PeerDecision(Enum):
-    """What is to be done with a peer."""
+    """The decision about a peer."""
 
     ACCEPTED = "ACCEPTED"  # of our lineage: what it lacks is sent by version
     OLD = "OLD"  # empty or of an epoch that has ended: it takes a snapshot by itself

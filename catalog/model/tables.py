@@ -51,7 +51,7 @@ LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between tw
 
 @dataclass(slots=True)
 class FilesWritten:
-    """What is known of the files that a table's changes have touched.
+    """The files that changes of a table have touched.
 
     ``names``: of partitions, as reports have them; ``anywhere``: others, too. ``folders``: where
     files lie, or lay, that the names do not tell. ``raised``: its own data version was raised.
@@ -73,7 +73,7 @@ class FilesWritten:
 
 
 class Tables:
-    """What catalogd holds of tables; their entries are in the version log's topics."""
+    """The tables that catalogd holds; their entries are in the topics of the version log."""
 
     def __init__(self, version_log: VersionLog, num_topics: int) -> None:
         self._version_log = version_log

@@ -69,7 +69,7 @@ class WriteRow:
 
 
 class WriterRow(NamedTuple):
-    """Which driver's report has raised this version of a topic."""
+    """The driver whose report has raised this version of a topic."""
 
     topic: int
     version: int
@@ -88,7 +88,7 @@ class LeaseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """What is known of the files of ``table`` in one incarnation, as of ``revision``.
+    """The known files of ``table`` in one incarnation, as of ``revision``.
 
     ``facts`` replace those of the same partition, then the ``removed`` are deleted. With ``anew``
     everything that was known before is deleted first. ``as_of``, ``until``, ``last`` and ``whole``
@@ -235,7 +235,7 @@ class VersionLog:
 
     @property
     def pending(self) -> Sequence[Transaction]:
-        """What is to be committed, in the order in which it was written."""
+        """The transactions to be committed, in the order in which they were written."""
         return self._pending
 
     def take(self) -> tuple[Transaction, ...]:

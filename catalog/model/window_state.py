@@ -23,7 +23,7 @@ UUID_BYTES_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowState:
-    """What a store keeps of a window, so that no event is lost or doubled over a restart."""
+    """A window as the store keeps it, so that a restart neither loses nor repeats an event."""
 
     last_id: int  # the largest id that was read
     stable_id: int  # ids up to this id are not read again

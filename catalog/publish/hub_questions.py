@@ -23,7 +23,7 @@ QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and wai
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the hub at ``hub`` knows of a driver."""
+    """The facts that the hub at ``hub`` has of a driver."""
 
     hub: str
     facts: NamedFacts

@@ -96,12 +96,12 @@ NEXT: Final[Mapping[State, tuple[State, ...]]] = {
     State.ANNOUNCED: (State.COMPARING, State.LEADING, State.WAITING),
     State.LEADING: (State.ANNOUNCED, State.WAITING),
 }
-"""What may follow each state."""
+"""The states that may follow each state."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PublishedState:
-    """What all publishers of a catalogd publish: one object, kept up to date by catalogd.
+    """The state that all publishers of a catalogd publish: one object, which catalogd updates.
 
     ``topics`` are by ``topic_ids``, and hold what is committed whenever a publisher is called.
     ``starts`` are those of the current epoch, the last is the running start. ``mode`` is as stored.

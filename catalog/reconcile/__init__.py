@@ -1,1 +1,1 @@
-"""What is held, compared with the metastore, object by object."""
+"""Compares the objects that catalogd holds with those of the metastore."""

@@ -49,7 +49,7 @@ class Difference(NamedTuple):
 
 
 class Held:
-    """What catalogd holds by name."""
+    """The objects that catalogd holds, by name."""
 
     def __init__(
         self,

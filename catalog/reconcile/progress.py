@@ -41,7 +41,7 @@ class ReconciliationFacts:
 
 
 class Progress:
-    """What ``Reconciliation`` notes of itself."""
+    """The progress that ``Reconciliation`` notes of itself."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

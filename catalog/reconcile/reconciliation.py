@@ -67,7 +67,7 @@ class _Suspect:
 
 @dataclass(slots=True)
 class ReconciliationCounts:
-    """What was compared since the start, and found."""
+    """Counts of comparisons and differences since the start."""
 
     calls: int = 0
     rounds: int = 0  # over all objects
@@ -77,7 +77,7 @@ class ReconciliationCounts:
 
 
 class Reconciliation:
-    """What is compared when, and what follows from a difference."""
+    """Decides when objects are compared, and what follows from a difference."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
 
 
 class EventVerb(StrEnum):
-    """What is ordered of events."""
+    """An order about events."""
 
     PAUSE = "pause"
     START = "start"

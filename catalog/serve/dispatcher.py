@@ -97,7 +97,7 @@ ALONE_MAY: Final[Mapping[type[Message], tuple[ClientRole, ...]]] = {
     Lease: (ClientRole.DRIVER, ClientRole.OPERATOR),
     Sweep: (ClientRole.DRIVER, ClientRole.OPERATOR),
 }
-"""What these roles alone may send; every role that reads may send the rest."""
+"""The messages that these roles alone may send; every role that reads may send the others."""
 READ: Final = tuple(role for role in ClientRole if role.reads)
 
 

@@ -26,7 +26,7 @@ ALLOWANCES_MAX: Final = 10_000  # drivers whose rate is remembered
 
 @dataclass(slots=True)
 class _Allowance:
-    """What one driver may still report: BURST at first, and WRITES_PER_S more each second."""
+    """The writes that a driver may report now: BURST at first, WRITES_PER_S more each second."""
 
     writes: float
     at: float

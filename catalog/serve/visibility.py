@@ -23,7 +23,7 @@ _PLAIN: Final = {
     Refusal.SOURCE: "the metastore does not answer",
     Refusal.STARTING: "catalogd reads the names first",
 }
-"""What is said instead of the metastore's own words."""
+"""Texts that replace the metastore's own, which may name objects that a client does not see."""
 _FACTS: Final = frozenset(
     (
         *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),

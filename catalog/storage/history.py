@@ -143,7 +143,7 @@ the event up to which catalogd was complete before and after, and who gave the o
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What one transaction did to one entry. None: there is no entry of the key.
+    """The change of one entry by one transaction. None: there is no entry of the key.
 
     ``lost``: the group was deleted at this version, and was too large to keep.
     """

@@ -1,1 +1,1 @@
-"""How commands reach the daemons, request facts of them, and what it means when none answers."""
+"""Reaches the daemons for commands, requests facts of them, and says why none answers."""

@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 class Asked(Protocol):
-    """What answers questions: a hub or catalogd, which is connected."""
+    """Answers questions: a hub or catalogd, which is connected."""
 
     def __call__(self, question: Question[A]) -> A:
         """Return the answer; raises as ``Operator.hub``."""

@@ -26,7 +26,7 @@ ANSWER_S: Final = 5.0  # a page is made within 0.2 s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """What a reader of pages gives: the first line of a file, and whom it trusts."""
+    """The secrets of a reader of pages: the first line of a file, and the servers it trusts."""
 
     token_file: Path | None = None
     password_file: Path | None = None

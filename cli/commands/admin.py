@@ -39,7 +39,7 @@ class ModeResult(TypedDict):
 
 
 class OrderResult(TypedDict):
-    """What an order has done: of how many tables, and how many failed and are tried again."""
+    """The result of an order: of how many tables, and how many failed and are tried again."""
 
     order: str
     object: str

@@ -49,7 +49,7 @@ QUESTIONS: Final[Mapping[str, Mapping[str, Question[Any]]]] = {
         "recent": ReadRecent(since_us=0, count=1000),  # of the log of changes
     },
 }
-"""What each daemon is asked, by the name of the file with the answer."""
+"""The questions to each daemon, by the name of the file with the answer."""
 LOG_BYTES_MAX: Final = 8 << 20  # of each log, its end: a day of a daemon that logs each change
 CHECK_S: Final = 10.0
 

@@ -51,7 +51,7 @@ class EventsState(TypedDict):
 
 
 class TableCostRow(TypedDict):
-    """What reads of a table from the metastore took since catalogd's start."""
+    """The cost of the reads of a table from the metastore, since catalogd's start."""
 
     table: str
     reads: int

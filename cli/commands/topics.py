@@ -58,7 +58,7 @@ TOPICS: Final = (
     Heading(name="minimal_bytes", wide=True),
 )
 ABOUT: Final = ("name", "registration", "held_bytes", "budget_bytes")
-"""What --why has of a subscriber, beside its topics."""
+"""The facts that --why has of a subscriber, beside its topics."""
 WHY: Final = (
     *(Heading(name="level", rank=0), Heading(name="count", title="topics")),
     *(Heading(name="bytes", text=size), Heading(name="full_bytes", title="in full", text=size)),

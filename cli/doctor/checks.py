@@ -19,7 +19,7 @@ DEFECT: Final = "is this a defect of Topicast? report it with this line"
 
 
 class CheckOutcome(StrEnum):
-    """What a check has come to."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARNING = "warning"

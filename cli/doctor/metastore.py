@@ -60,7 +60,7 @@ UNITS: Final = {
     "days": 86400.0,
 }
 Doubt = tuple[str, str] | None
-"""What is not as it should be, and what to do; None: nothing is."""
+"""A setting that is not as it should be, and what to do; None: it is."""
 
 
 class MetastoreChecks:

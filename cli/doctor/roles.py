@@ -41,7 +41,7 @@ HUB_LIBRARIES: Final = ("prometheus_client", "tornado")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the operator gave. ``command``: the words after two dashes."""
+    """The arguments of the operator. ``command``: the words after two dashes."""
 
     statestores: str
     command: tuple[str, ...]

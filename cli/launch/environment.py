@@ -1,4 +1,4 @@
-"""What drivers find in their environment: the jar, how to start an agent, and settings."""
+"""The environment of drivers: the jar, the command that starts an agent, and settings."""
 
 import json
 import os

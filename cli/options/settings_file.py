@@ -24,14 +24,14 @@ from ...topics.errors import ConfigError
 NAME: Final = "topicast.toml"  # looked for in the working folder
 PROGRAMS: Final = ("catalogd", "statestored", "topicast")
 SHARED: Final = ("budget", "output", "statestores", "timeout_s")
-"""What [topicast] sets for each of its commands that has such a flag."""
+"""The flags that [topicast] sets for each of its commands that has them."""
 BYTES_MAX: Final = 1 << 20  # more is not a file of settings
 _KINDS: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
     click.types.BoolParamType: ((bool, str), "true or false"),
     click.types.IntParamType: ((int, str), "an integer"),
     click.types.FloatParamType: ((int, float, str), "a number"),
 }
-"""What of TOML a flag takes, by its type: a text is read as on the command line."""
+"""The types of TOML that a flag takes, by its own: a text is read as on the command line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ Answer = tuple[HTTPStatus, str, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the pages' answers come from; each function may be called by any thread.
+    """The functions that answer for the pages; any thread may call each.
 
     ``pages``: by the first part of their path. ``peers``: the front pages of other daemons, by
     what they are called. ``is_guarded``: whether readers give a secret.

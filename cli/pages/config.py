@@ -59,7 +59,7 @@ class PagesConfig:
 
     @property
     def address(self) -> Address:
-        """Where to listen."""
+        """The address to listen at."""
         return listen_address(
             self.webserver_interface, self.webserver_port, setting="webserver_interface"
         )

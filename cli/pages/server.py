@@ -97,7 +97,7 @@ class Pages:
 
     @property
     def address(self) -> Address:
-        """Where a browser finds the pages."""
+        """The address at which a browser finds the pages."""
         scheme = "https" if self._access.tls else "http"
         return Address(scheme, self._access.config.address.host, self._port)
 

@@ -1,4 +1,4 @@
-"""Where the pages of a daemon get their facts: its status, and how long ago its loop turned."""
+"""The facts for the pages of a daemon: its status, and how long ago its loop turned."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy loop every few 
 
 
 class Daemon(Protocol):
-    """What both daemons have in common. ``turned_at``: when the loop turned last."""
+    """A daemon, as its pages use it. ``turned_at``: when its loop turned last."""
 
     turned_at: float
     verdict: Verdict
 
     @property
     def counts(self) -> LinkCounts:
-        """What its sockets have carried, refused and dropped."""
+        """The counts of frames that its sockets have carried, refused and dropped."""
 
     def show_pages_at(self, address: str) -> None:
         """Tell its peers that connect from now on where its pages are; empty: nowhere."""

@@ -247,17 +247,17 @@ class Demo:
 
     @property
     def pages(self) -> list[str]:
-        """Where the daemons serve their pages, health and metrics."""
+        """The addresses at which the daemons serve their pages, health and metrics."""
         return [self.addresses[name]["web"] for name in (STATESTORED, CATALOGD)]
 
     @property
     def metastore_uri(self) -> str:
-        """Where the metastore listens."""
+        """The address of the metastore."""
         return self.addresses[METASTORE]["uri"]
 
     @property
     def statestores(self) -> str:
-        """Where the statestored listens."""
+        """The address of the statestored."""
         return self.addresses[STATESTORED]["address"]
 
     def _port(self, name: str) -> int:

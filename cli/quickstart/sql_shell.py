@@ -1,4 +1,4 @@
-"""What a spark-sql prints, read as answers to queries of one value each. Pure.
+"""Reads the output of a spark-sql as answers to queries of one value each. Pure.
 
 question ──▶ standard input        rows, errors ──take──▶ the answer, after the line behind it
 """

@@ -1,1 +1,1 @@
-"""What a command prints, how it is interrupted, and the code with which it ends."""
+"""The output of commands, their interruption, and the codes with which they end."""

@@ -1,4 +1,4 @@
-"""Which extra of the package brings a library that the base installation lacks."""
+"""The extras of the package, by the library that each brings and the base installation lacks."""
 
 import sys
 from importlib.util import find_spec

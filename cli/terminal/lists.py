@@ -55,7 +55,7 @@ class Heading:
 
     @property
     def head(self) -> str:
-        """What stands above it."""
+        """The text above the list."""
         return self.title or self.name
 
     def cell(self, record: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, errors on standard error; and their exit codes.
+"""The output of commands: results on standard output, errors on standard error; exit codes.
 
     0 done    1 failed    2 wrong use    3 not reachable    4 timed out
     5 degraded: ``status`` has answers from all, and a daemon does not serve as it should

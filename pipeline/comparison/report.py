@@ -13,7 +13,7 @@ SHOWN_MAX: Final = 10  # of what is mended, in the summary
 
 @dataclass(slots=True, kw_only=True)
 class AuditReport(RunReport):
-    """What a comparison has found, or with ``dry_run`` how much it would compare.
+    """The result of a comparison, or with ``dry_run`` how much it would compare.
 
     ``databases``, ``tables`` and ``partitions`` count what was compared with the metastore, in the
     first round; ``copies`` has the tables that were compared on each other side, and of these

@@ -27,7 +27,7 @@ from .verdict import METASTORE, SideResult, TableVerdict
 
 
 class MetastoreReads(Protocol):
-    """What is read of a metastore, by one thread; errors are those of ``SourceError``."""
+    """The reads of a metastore by one thread; each may raise SourceError."""
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases."""

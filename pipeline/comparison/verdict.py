@@ -17,7 +17,7 @@ EXISTS: Final = "exists"
 
 
 class PropertyDifference(NamedTuple):
-    """What a side and catalogd's store say of one property; None: the object has none there."""
+    """A property on a side, and in catalogd's store; None: the object does not have it there."""
 
     side: str  # metastore, hub with its address, or subscriber
     object: str  # db, db.table or db.table/partition
@@ -36,7 +36,7 @@ class PropertyDifference(NamedTuple):
 
 @dataclass(slots=True)
 class TableVerdict:
-    """What has been found of the database or table ``name`` on ``side``.
+    """The result for the database or table ``name`` on ``side``.
 
     ``digest`` is of all differences with what that side says: the same one twice means that the
     side has not changed there in between.
@@ -80,7 +80,7 @@ class TableVerdict:
 
 @dataclass(slots=True, kw_only=True)
 class SideResult:
-    """What was compared of one side, and what has been found.
+    """The result for one side.
 
     ``not_loaded``: tables of which catalogd holds the name only. ``withheld``: those whose content
     a hub does not get, by catalogd's mode or as it is too large: their versions were compared.
@@ -106,7 +106,7 @@ class SideResult:
 
     @property
     def differing(self) -> dict[str, TableVerdict]:
-        """What differs, by name."""
+        """The objects that differ, by name."""
         return {one.name: one for one in self.verdicts if one.differences}
 
     @property

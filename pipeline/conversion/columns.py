@@ -21,7 +21,7 @@ class Conflict(TopicastError):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What the copy's columns become, and what that changes."""
+    """The new columns of a copy, and what that changes."""
 
     columns: tuple[Column, ...]
     added: tuple[str, ...] = ()

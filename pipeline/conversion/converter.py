@@ -64,7 +64,7 @@ CLOCK: Final = "clock"  # an empty file next to the notes, whose time is that of
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions(RunOptions):
-    """What is converted, and how."""
+    """The options of a conversion."""
 
     source: str = option(
         "The table to convert: with partitions, of any format that Spark reads.",

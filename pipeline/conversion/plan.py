@@ -63,7 +63,7 @@ class PartitionJob:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """What the metastore is to say of a partition; ``new``: it does not have it yet."""
+    """A partition as the metastore is to have it; ``new``: there is none of the name yet."""
 
     values: tuple[str, ...]
     location: str
@@ -73,7 +73,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a batch is about to make and to replace, written down before; for those who clean up.
+    """The partitions that a batch is about to create and replace, for a run that cleans up.
 
     ``made``, ``replaced``: locations; ``names``: of their partitions; ``at``: seconds since 1970.
     """

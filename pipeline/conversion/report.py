@@ -10,7 +10,7 @@ SHOWN_MAX: Final = 3  # names in a summary
 
 @dataclass(slots=True, kw_only=True)
 class ConvertReport(RunReport):
-    """What a run has done, or with ``dry_run`` would do. Partitions are meant by their names."""
+    """The results of a run, or with ``dry_run`` what it would do. Partitions are given by name."""
 
     source: str
     target: str

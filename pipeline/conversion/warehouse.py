@@ -33,7 +33,7 @@ IGNORE: Final = False  # a partition that is there already
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a batch has written: rows, and rows that could not be read and are kept aside."""
+    """The rows that a batch has written, and those that it could not read and has kept aside."""
 
     rows: int
     rejected: int

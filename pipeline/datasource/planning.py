@@ -96,7 +96,7 @@ known, everything that it holds."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one task reads: pieces of the catalog, or ``rows`` that are read already."""
+    """The input of one task: pieces of the catalog, or ``rows`` that were read already."""
 
     address: str = ""
     credential: str = field(default="", repr=False)

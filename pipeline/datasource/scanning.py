@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Inspects(Protocol):
-    """What answers with tables of facts: a conversation, or what makes new conversations."""
+    """Answers with tables of facts: a conversation, or an object that opens new ones."""
 
     def inspect(self, question: Question[A], *, timeout_s: float) -> A:
         """As ``Conversation.inspect``."""
@@ -76,7 +76,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class FilesOf:
-    """What sweeps have found of the files of these tables."""
+    """Asks for the files of these tables, as sweeps have found them."""
 
     tables: tuple[TableId, ...]
 

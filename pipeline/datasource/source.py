@@ -56,7 +56,7 @@ PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class Split(InputPartition):
-    """What one task reads; its repr leaves the key out."""
+    """The input of one task; its repr leaves the key out."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -66,7 +66,7 @@ class Split(InputPartition):
 
 
 class _Reads:
-    """What both readers do in executors."""
+    """The methods that both readers have in executors."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """``schema``: the columns that are wanted.

@@ -282,7 +282,7 @@ class KnownFiles:
 
 
 class KnownInOrder:
-    """What is known of the files of one table, read along with its sorted partitions."""
+    """The known files of one table, read in the order of its partitions."""
 
     def __init__(
         self, known: KnownFiles, table: str, *, behind: str | None = None, pages_ahead: int = 0

@@ -56,7 +56,7 @@ class FolderEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListedFolder:
-    """What is in a folder; ``problem``: why that is not known."""
+    """The content of a folder; ``problem``: why it is not known."""
 
     path: str
     entries: tuple[FolderEntry, ...] = ()

@@ -13,7 +13,7 @@ NAMES_SHOWN_MAX: Final = 10  # of each kind, in the summary
 
 @dataclass(slots=True, kw_only=True)
 class FilesReport(RunReport):
-    """What a sweep has found, or with ``dry_run`` how many requests it would make."""
+    """The results of a sweep, or with ``dry_run`` how many requests it would make."""
 
     pattern: str
     dry_run: bool = False

@@ -52,7 +52,7 @@ def ignore_change(_name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What was found of a partition; ``facts`` None: its folder cannot be read."""
+    """The files found of a partition; ``facts`` None: its folder cannot be read."""
 
     folder: ListedFolder
     facts: FileFacts | None
@@ -87,9 +87,9 @@ class _PartitionBatch:
 
     due: list[str] = field(default_factory=list)
     before: dict[str, FileFacts] = field(default_factory=dict)
-    """What is known of those, and of partitions in the range that are gone."""
+    """The known facts of those partitions, and of partitions in the range that are gone."""
     others: dict[str, FileFacts] = field(default_factory=dict)
-    """What is known of the rest of the range."""
+    """The known facts of the rest of the range."""
     size: int = 0  # of the range, in partitions
     until: str | None = None  # the last of the range; None: it ends with the table
 

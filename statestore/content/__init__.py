@@ -1,1 +1,1 @@
-"""What a hub holds: what catalogd sends, once it is checked, and what a policy lets through."""
+"""The content of a hub: the entries that catalogd sends, checked, and those that a policy shows."""

@@ -32,7 +32,7 @@ EVERY: Final = 0
 SIZED_MAX: Final = 2000  # groups of topics sized at once: 2 ms; a larger topic is sized alone
 
 PolicyLevel = tuple[Policy, int]
-"""How readers follow a topic: under which policy, and at which level."""
+"""A policy, and the level at which its readers follow a topic."""
 
 
 class Policies:

@@ -34,7 +34,7 @@ _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
     ClientRole.OPERATOR: (Role.READER, Role.OPERATOR),
     ClientRole.OBSERVER: (Role.READER, Role.OPERATOR),
 }
-"""What a client with each role may be to a hub; one with the role of a hub, nothing."""
+"""By the role of a client, the roles of a peer that it may have; that of a hub allows none."""
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (
         *(KeepAlive, Join, Drop, Status),
@@ -106,7 +106,7 @@ def chunk_fault(chunk: Chunk) -> Refused | None:
 
 
 class RefusalLimiter:
-    """Which peers were lately sent a refusal of something that names no request."""
+    """The peers that were lately sent a refusal of a message without a request."""
 
     def __init__(self) -> None:
         self._until = Newest[bytes, float](LIMITED_PEERS_MAX)

@@ -51,7 +51,7 @@ class AnnouncedDriver:
 
     @property
     def state(self) -> str:
-        """What it is now: what it said last, or gone."""
+        """The state of the driver: the last that it has announced, or gone."""
         return GONE if self.gone_at is not None else self.said.state
 
     @property

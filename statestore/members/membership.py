@@ -28,7 +28,7 @@ NEXT: Final[Mapping[LivenessState, tuple[LivenessState, ...]]] = {
     SUSPECT: (LIVE, LOST),
     LOST: (LIVE,),
 }
-"""Which states may follow each state of a member."""
+"""The states that may follow each state of a member."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -29,7 +29,7 @@ class NotAtOnce(LinkError):
 
 
 class ContentReader(Protocol):
-    """Where contents come from: a subscriber's reader."""
+    """The reads of a subscriber's reader that contents use."""
 
     def view(self) -> View:
         """Return what is held."""

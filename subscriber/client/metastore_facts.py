@@ -19,7 +19,7 @@ PARTITIONS_MAX: Final = 1_000  # of one request, as in one call of the metastore
 
 
 class FactReader(Protocol):
-    """Where versions come from, and what carries questions: a subscriber's reader."""
+    """The methods of a subscriber's reader for versions and for questions to catalogd."""
 
     def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""

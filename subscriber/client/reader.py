@@ -47,7 +47,7 @@ Values: TypeAlias = Mapping[str, object] | Sequence[object]
 
 
 class Engine(Protocol):
-    """What runs the core: a thread, or the simulator."""
+    """Runs the core: a thread does, or the simulator."""
 
     @property
     def running(self) -> bool:

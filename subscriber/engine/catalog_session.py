@@ -259,7 +259,7 @@ class CatalogSession:
 
 
 class PulledTables:
-    """What is held of tables that are pulled, and which replies may be returned and kept.
+    """The held content of pulled tables; decides which replies may be returned, and kept.
 
     reply ── at or above the read floor of its topic and of the namespace? ──▶ returned, and kept
                 no: older than what was answered before, so that it is pulled again

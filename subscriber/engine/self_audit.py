@@ -51,14 +51,14 @@ class _Run:
 
 
 class _Finding(NamedTuple):
-    """What differs of one table; empty: nothing does. ``names``: the names that are held do."""
+    """The differences of one table; empty: there are none. ``names``: in its held names."""
 
     what: str = ""
     names: bool = False
 
 
 class SelfAudit:
-    """What is compared when, and what follows from a difference."""
+    """Decides when a table is compared, and what follows from a difference."""
 
     def __init__(
         self,

@@ -229,7 +229,7 @@ class Reply:
 
 
 class HeldTables(Protocol):
-    """What memory holds of pulled tables; the session with catalogd implements it."""
+    """The held content of pulled tables; the session with catalogd implements it."""
 
     def base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
         """Return the accepted epoch, a table as held in it, and the claims about its topic."""

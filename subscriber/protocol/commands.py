@@ -25,7 +25,7 @@ from ...topics.errors import NotReady, TopicastError
 T_co = TypeVar("T_co", covariant=True)
 
 Key: TypeAlias = Hashable
-"""What a command may wait for.
+"""The key of a wait, by which the core wakes the commands that wait.
 
 A number: the topic with it. Its content, its position or its level has changed, or a join of it has
 failed. Of the namespace also: the topics of the start were chosen, or it cannot be held.
@@ -47,7 +47,7 @@ DONE: Final = Done(None)
 
 
 class Wait(ABC, Generic[T_co]):
-    """What a command waits for."""
+    """The wait of a command."""
 
     @abstractmethod
     def poll(self) -> Done[T_co] | None:
@@ -73,7 +73,7 @@ Started: TypeAlias = Done[T_co] | Wait[T_co]
 
 
 Operation: TypeAlias = Callable[[], Started[T_co]]
-"""What a command does: returns its result, or what to wait for.
+"""The work of a command: returns its result, or its wait.
 
 Raises TopicastError if it fails; then it has decided nothing.
 """

@@ -70,7 +70,7 @@ class SessionState(Enum):
 
 
 class Welcomed(Enum):
-    """What a Welcome means for what was sent to the hub before."""
+    """The meaning of a Welcome for what was sent to the hub before."""
 
     KNOWN = "KNOWN"  # nothing: the hub has known us all the time,
     STAYED = "STAYED"  # or registered us, and the subscriptions of its data connection are there,

@@ -1,4 +1,4 @@
-"""Which topics are followed, and the hub's messages about them: joins, plans, raises, drops.
+"""Subscriptions: the topics that are followed; joins, raises and drops them by messages of a hub.
 
     DUE ──``_join_at``: Join of everything──▶ SENT ──Joined──▶ ANSWERED
      ▲                                          └──────┬──────────┘
@@ -63,7 +63,7 @@ NEXT: Final = {
     Joining.SENT: (Joining.ANSWERED, Joining.DUE),
     Joining.ANSWERED: (Joining.DUE,),
 }
-"""What may follow each state."""
+"""The states that may follow each state."""
 
 
 class Subscriptions:

@@ -43,7 +43,7 @@ def _read_addresses(value: object, setting: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """How a driver is attached.
+    """The settings of an attached driver.
 
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
     the user has cached is computed again, too. ``metastore``: the name of the metastore in reports

@@ -11,7 +11,7 @@ from .guard import first_line
 
 
 class Session(Protocol):
-    """What Topicast uses of a pyspark.sql.SparkSession."""
+    """The part of a pyspark.sql.SparkSession that Topicast uses."""
 
     _jsparkSession: Any  # noqa: N815 - its name in PySpark
     _jvm: Any

@@ -43,7 +43,7 @@ class NoRoom:
 
 
 class PinPolicy(Protocol):
-    """Which tables are always held, which never, and which matter more; ``group``: a table's key.
+    """Says which tables are always held, which never, and which matter more. ``group``: its key.
 
     ``Priorities`` of placement implements it, which has the pins, the bans and the read rates.
     """

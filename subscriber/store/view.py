@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class TopicView:
-    """What is held of one topic."""
+    """The held content of one topic."""
 
     groups: dict[bytes, TableSnapshot] = field(default_factory=dict)  # each is swapped whole
     held_bytes: int = 0  # accounted bytes of all groups

@@ -36,7 +36,7 @@ _DATABASES: Final = "databases="
 
 
 class ClientRole(StrEnum):
-    """What a client may do; docs/design/0011-keys.md has the table."""
+    """The rights of a client; docs/design/0011-keys.md has the table."""
 
     HUB = "hub"  # nothing as a client: others connect to it
     CATALOGD = "catalogd"  # publishes

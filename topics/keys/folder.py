@@ -401,7 +401,7 @@ class KeysFolder:
 
 
 class _Servers(TypedDict):
-    """What a credential knows of the servers."""
+    """The servers, as a credential knows them."""
 
     catalogd: str
     hubs: tuple[tuple[str, str], ...]
@@ -457,7 +457,7 @@ def hubs_of(clients: Clients) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class DaemonKeys:
-    """What a daemon joins with, and the folder that it is from."""
+    """The credential of a daemon, and the folder that it is from."""
 
     credential: Credential
     folder: KeysFolder

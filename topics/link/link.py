@@ -86,7 +86,7 @@ class ReceivedFrame(NamedTuple):
 
 
 class Handshake(Enum):
-    """How the last handshake of a connected socket ended, or why there is none."""
+    """The outcome of the last handshake of a connected socket, or why there is none."""
 
     NONE = "none yet"
     UNREACHED = "not reached: no connection could be made, or the last one was lost"
@@ -97,7 +97,7 @@ class Handshake(Enum):
 
 @dataclass(slots=True)
 class LinkCounts:
-    """What a link has done since it was made."""
+    """Counts of a link since it was made."""
 
     received: int = 0
     sent: int = 0

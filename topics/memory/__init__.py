@@ -1,1 +1,1 @@
-"""What keeps a daemon below its limit of memory: what it takes, which content leaves first."""
+"""Keeps a daemon below its limit of memory: measures what it takes, and has cold content leave."""

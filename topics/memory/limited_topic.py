@@ -38,7 +38,7 @@ from ..topic import stub as stub_of
 FILLED_MAX: Final = 64  # values that ``since`` reads ahead: 64 KB, 0.6 ms
 COOLED_MAX: Final = 1000  # rows that are packed in one call: 1.5 ms
 COLD_OVERHEAD_BYTES: Final = 160
-"""What a cold group costs in CPython besides its packed rows: object, two integers, slots."""
+"""The cost of a cold group in CPython besides its packed rows: object, two integers, slots."""
 
 _FIELDS: Final = 5  # numbers of a packed row: length of its key, versions, size with kind
 _HEAD: Final = Struct("<?IQ")  # whether numbers are wide, rows, bytes of their values
@@ -46,7 +46,7 @@ _NOTHING: Final[dict[bytes, Entry]] = {}  # the rows of every cold group
 
 
 class Backing(Protocol):
-    """Where values are that are not in memory."""
+    """Reads the values that are not in memory."""
 
     def version(self, topic: int) -> int:
         """Return the version up to which everything of ``topic`` can be read."""

@@ -49,7 +49,7 @@ class MemoryLimit:
 
     @property
     def facts(self) -> MemoryFacts:
-        """What is known, as of the last look."""
+        """The facts as of the last look."""
         return MemoryFacts(
             limit_bytes=self.limit_bytes,
             resident_bytes=self.resident_bytes,

@@ -4,7 +4,7 @@ from ..backports import StrEnum
 
 
 class ChangeKind(StrEnum):
-    """What became of a database, a table or a partition.
+    """The kind of a change of a database, a table or a partition.
 
     SCHEMA is what Spark caches of a table: its columns, location and storage, the text of a view,
     and the schema in its parameters; of a database it is anything. DATA is all else: files that

@@ -65,7 +65,7 @@ Matches: TypeAlias = Callable[[str], bool]
 
 
 class SelectorKind(IntEnum):
-    """How partitions are selected, as a Pull says it."""
+    """The way in which partitions are selected, as a Pull says it."""
 
     TABLE = 0  # the table's own entry
     BLOCKS = 1  # the table and all its blocks

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class ProblemKind(IntEnum):
-    """What keeps changes from arriving; the number is that of the value in the namespace."""
+    """The reason why changes do not arrive; the number is that of the value in the namespace."""
 
     UNRECORDED = 1  # the metastore records no events
     UNREPORTED = 2  # something changed, and no event reported it

@@ -55,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """How files are read and written; ``sort_columns`` are names with "asc" or "desc"."""
+    """The format and the buckets of files; ``sort_columns``: names with "asc" or "desc"."""
 
     input_format: str = ""
     output_format: str = ""
@@ -129,7 +129,7 @@ class Table:
 
     @property
     def data_location(self) -> str:
-        """Where its files are; ``location`` is what the metastore says of that.
+        """The folder of its files; ``location`` is the metastore's word for that.
 
         These differ for a table of a source of Spark's that Hive cannot read, such as CSV at a
         LOCATION: Spark keeps a placeholder in the metastore, and reads from the option ``path``.
@@ -296,7 +296,7 @@ def read_partition(thrift: bytes, keys: Sequence[str], version: int) -> Partitio
 
 @dataclass(frozen=True, slots=True)
 class _Descriptor:
-    """What a StorageDescriptor struct says."""
+    """The content of a StorageDescriptor struct."""
 
     columns: tuple[Column, ...] = ()
     location: str = ""

@@ -97,12 +97,12 @@ class ReplicaSet:
         self._wants: dict[TopicLevel, Wanted] = {}  # for the next request
         self._streams: dict[int, _Stream] = {}  # open streams by id; each has something to bring
         self._soonest: tuple[TopicLevel | None, float | None] | None = None
-        """What is due first, and when; both None: nothing is; None: to be found among hundreds."""
+        """The topic level due first, and when; both None: none is; None: it is to be found."""
         self._cancelled = Newest[int, float](CANCELLED_MAX)  # streams by id: when each was last
 
     @property
     def behind(self) -> tuple[TopicLevel, ...]:
-        """What is being caught up, or waits for it."""
+        """The topic levels that are being caught up, or wait for that."""
         return tuple(self._behind)
 
     @property

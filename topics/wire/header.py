@@ -23,7 +23,7 @@ PROTOCOL_MIN: Final = 1
 
 
 class FrameKind(IntEnum):
-    """What a frame with a header carries."""
+    """The kind of message in a frame with a header."""
 
     DELTA = 1
     CHUNK = 2
@@ -35,7 +35,7 @@ DELTA_KIND, CHUNK_KIND, HEARTBEAT_KIND, CONTROL_KIND = FrameKind
 
 
 class FrameFlag(IntFlag):
-    """What a header says of the entries in its frame; docs/protocol.md has their meanings."""
+    """Flags of the entries in a frame; docs/protocol.md has their meanings."""
 
     STUBBED = 1
     INVALIDATE_ALL = 2

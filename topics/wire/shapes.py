@@ -24,7 +24,7 @@ ROWS_MAX: Final = 2 * (NUM_TOPICS_MAX + 1)  # records by topic: two levels while
 
 
 class FieldCodec(NamedTuple):
-    """How one kind of field is read and written.
+    """The codec of one kind of field.
 
     ``read`` takes what MessagePack brought and the field's name, and raises WireError.
     """

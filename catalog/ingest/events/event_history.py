@@ -56,7 +56,7 @@ class TimeSlot(NamedTuple):
 
 
 class TableCost(NamedTuple):
-    """What reads of a table from the metastore took since the start."""
+    """The cost of the reads of one table from the metastore, since the start."""
 
     table: TableId
     reads: int
@@ -105,7 +105,7 @@ class _Running:
 
 
 class EventHistory:
-    """What catalogd remembers of the events that it has followed."""
+    """The last batches of events, with what became of them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

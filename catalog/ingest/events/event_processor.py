@@ -29,7 +29,7 @@ NAME_CHARS_MAX: Final = 200  # of who has paused: a text for every reader
 
 
 class EventState(Enum):
-    """What becomes of the metastore's events."""
+    """Whether catalogd follows the metastore's events."""
 
     DISABLED = "DISABLED"  # they are not polled, by a setting
     ACTIVE = "ACTIVE"
@@ -45,7 +45,7 @@ NEXT: Final[Mapping[EventState, tuple[EventState, ...]]] = {
     EventState.ERROR: (EventState.ACTIVE, EventState.PAUSED, EventState.STOPPED),
     EventState.STOPPED: (),
 }
-"""What may follow each state."""
+"""The states that may follow each state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

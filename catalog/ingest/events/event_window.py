@@ -91,7 +91,7 @@ class EventWindow:
 
     @property
     def state(self) -> WindowState:
-        """What to store with the events' effects."""
+        """The window, as it is to be stored with the effects of the events."""
         stable = sorted(event for event in self._newest if event[0] <= self.stable_id)
         pending = ((id_, one) for id_, of in self._pending.items() for one in sorted(of.digests))
         return WindowState(

@@ -15,7 +15,7 @@ from enum import Enum
 
 
 class Step(Enum):
-    """What the running poll is to tell."""
+    """The question that the running poll answers."""
 
     NEWEST = "NEWEST"  # whether anything is answered
     FIRST = "FIRST"  # whether it is an event that was never read

@@ -26,7 +26,7 @@ SLICE_MAX: Final = 96  # partitions compared in one turn, three blocks: below 1 
 
 
 class ChunkedComparison:
-    """What is still to be compared of one table, and what is to be read of it at the end."""
+    """The partitions of one table yet to be compared, and those to be read again at the end."""
 
     def __init__(
         self, tables: Tables, table: TableId, names: Sequence[str] | None, *, need: Need
@@ -71,7 +71,7 @@ class ChunkedComparison:
 
     @property
     def text(self) -> str:
-        """How far it is."""
+        """How far the comparison is, as text."""
         if not self._listed:
             return "events are missing, and its partitions are to be compared"
         done = self._count - self._left

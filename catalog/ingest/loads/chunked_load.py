@@ -58,7 +58,7 @@ class LoadedChunk:
 
 
 class Kind(Enum):
-    """What a chunk has."""
+    """The content of a chunk."""
 
     NAMES = "names"  # of the partitions that there are; nothing else is read before them
     NEXT = "next"  # partitions that were never read
@@ -97,7 +97,7 @@ class Awaited:
 
 @dataclass(slots=True)
 class ChunkedLoad:
-    """What is still to be read of one table."""
+    """The load of one table: the partitions yet to be read, and the results yet to be published."""
 
     table: TableId
     clock: Clock

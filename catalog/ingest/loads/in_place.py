@@ -53,7 +53,7 @@ SHAPES_MAX: Final = 4  # of a table: as partitions are added, and with what stat
 
 
 class _Shape(NamedTuple):
-    """Which fields and parameters a partition has, and its ``write``, which a message may lack."""
+    """The fields and parameters of a partition, and its ``write``, which a message may lack."""
 
     digest: bytes
     write: int | None
@@ -61,7 +61,7 @@ class _Shape(NamedTuple):
 
 @dataclass(slots=True)
 class _Applied:
-    """What events of this batch have made of one table."""
+    """One table after the events of this batch so far."""
 
     thrift: bytes | None = None  # its own struct; None: as it is held
     partitions: dict[str, bytes | None] = field(default_factory=dict)  # None: gone

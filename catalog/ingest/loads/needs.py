@@ -36,7 +36,7 @@ class Extent(IntEnum):
 
 
 class Incarnation(IntEnum):
-    """What events say of the incarnation that is held."""
+    """Whether events have ended the incarnation that is held."""
 
     SAME = 0  # no event says that it ended
     DOUBTED = 1  # events are missing: perhaps of its end, or of its data
@@ -45,7 +45,7 @@ class Incarnation(IntEnum):
 
 @dataclass(slots=True)
 class Need:
-    """What must be read of one dirty table, and how reading it has gone so far."""
+    """One dirty table: the parts of it to be read, and how its reads have gone so far."""
 
     seq: int = NEVER  # arrival number of the first event or order that waits for it
     extent: Extent = Extent.PARTITIONS

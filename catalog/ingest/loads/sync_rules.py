@@ -33,7 +33,7 @@ _BEFORE, _AFTER, _ONE = "tableObjBeforeJson", "tableObjAfterJson", "tableObjJson
 
 
 class Follow(Enum):
-    """What becomes of an event."""
+    """Whether catalogd follows an event."""
 
     APPLY = "apply"
     SKIP = "skip"

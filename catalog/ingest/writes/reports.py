@@ -46,7 +46,7 @@ STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED
 
 @dataclass(slots=True)
 class Tally:
-    """What happened since the start."""
+    """Counts since the start."""
 
     writes: int = 0
     reported_statements: int = 0  # that changed no data

@@ -1,1 +1,1 @@
-"""What a page is made of: grids and figures under titles, and the HTML around them."""
+"""The parts of a page: grids and figures under titles, and the HTML around them."""

@@ -13,7 +13,7 @@ LEAST: Final = 1.5  # the height of a bar that is not zero
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """What a figure shows.
+    """The content of a figure.
 
     ``about``: one sentence. ``values``: one a bar, the oldest first; ``labels``: what each is, in
     words, which a browser shows at the bar. ``first``, ``last``: of what the ends of the axis are.

@@ -28,7 +28,7 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What one page shows.
+    """The content of one page.
 
     ``about``: one sentence. ``links``: by a column, the address that a cell of it leads to, made of
     the row by column; empty: none. ``more``: other addresses, by what they show. ``after``: where

@@ -167,7 +167,7 @@ def _reading(store: Path, *, off_by_default: bool) -> Iterator["_Content"]:
 
 
 class _Content:
-    """What the store holds at one moment."""
+    """The content of the store at one moment."""
 
     def __init__(self, reader: HistoryReader, *, off_by_default: bool) -> None:
         self._reader = reader

@@ -11,7 +11,7 @@ from ..parts.page import Page, grid_page
 
 
 class MemoryUse(NamedTuple):
-    """What holds so many bytes, and the most that it may; None: not known, or no limit."""
+    """A part of the memory: its bytes, and their limit; None: not known, or no limit."""
 
     what: str
     held_bytes: int | None

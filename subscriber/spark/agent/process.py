@@ -92,11 +92,11 @@ def prepare() -> None:
 
 
 class _Context(SimpleNamespace):
-    """What an attach uses of PySpark's SparkContext; unlike its base it can be held weakly."""
+    """The part of PySpark's SparkContext that an attach uses; it can be held weakly."""
 
 
 class _JvmSession:
-    """What an attach uses of PySpark's SparkSession, for the JVM's session ``java``."""
+    """The part of PySpark's SparkSession that an attach uses, for the JVM's session ``java``."""
 
     def __init__(self, java: Any, context: Any, gateway: Any) -> None:
         self._jsparkSession = java

@@ -1,1 +1,1 @@
-"""What a driver's Python has of it: its handle, and the process hook."""
+"""The parts of an attached driver in its own Python: the handle, and the process hook."""

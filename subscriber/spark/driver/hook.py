@@ -1,4 +1,4 @@
-"""What a process has once: its handle, and the hook that finds new sessions.
+"""The parts that a process has once: its handle, and the hook that finds new sessions.
 
 The handle is the only mutable state of a module in Topicast. It is of the process, as the classes
 of PySpark are that the hook changes.

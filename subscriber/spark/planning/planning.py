@@ -57,7 +57,7 @@ STOP_S: Final = 2.0  # for all threads to end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningSettings:
-    """How the router answers from memory.
+    """The settings of planning from memory.
 
     ``bytes_max``: how much the router may keep in the JVM. ``max_staleness_s``: how long the hub or
     catalogd may be silent until the metastore is asked again. ``validate``: what confirms each
@@ -73,7 +73,7 @@ class PlanningSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningFacts:
-    """What the router has done since the JVM started; by default, of a driver that has no router.
+    """The state of the router, and its counts since the JVM started; by default there is no router.
 
     ``state``: on, or why Spark's own catalogs answer; ``endpoint``: on, or why the endpoint is not
     asked. ``answered``: reads that memory has answered; ``endpoint_answered``: reads that the

@@ -35,7 +35,7 @@ Use = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class EndpointAddress:
-    """Where an endpoint listens on this machine, and the secret that its clients present."""
+    """The port of an endpoint on this machine, and the secret that its clients present."""
 
     port: int
     token: str = field(repr=False)

@@ -69,7 +69,7 @@ class Invalidation:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look has found in a session.
+    """The result of a look into a session.
 
     ``tables``: those of which it has relations, in the spelling of the queries.
     ``lists_partitions``: its relations list partitions themselves, instead of requesting them of

@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long the worker waits: the constants of the same names."""
+    """The worker's times of waiting: the constants of the same names."""
 
     connect_s: float = CONNECT_S
     sync_s: float = SYNC_S
@@ -73,7 +73,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What a driver knows of its servers.
+    """The state of a driver's servers, as far as the driver knows.
 
     ``connected``: a hub has registered the driver, and is not silent. ``silent_s``: seconds since
     the last heartbeat from catalogd, infinite if there was none. ``metastore_problem`` and

@@ -15,7 +15,7 @@ URIS: Final = "hive.metastore.uris"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """What a statement writes: a table, by the parts of its ``name``, or a ``path``.
+    """The target of a write: a table, by the parts of its ``name``, or a ``path``.
 
     ``partitions``: names of partitions, or with a slash at the end how their names begin; empty:
     any partition. ``overwrites``: the write removes files that are there.

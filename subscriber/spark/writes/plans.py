@@ -57,7 +57,7 @@ _OVERWRITES: Final = {  # by the command: a method, and what it returns if the w
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a write does to one object: in which ``partitions``, and whether it removes files.
+    """The effect of a write on one object: in which ``partitions``, and whether it removes files.
 
     Without ``partitions`` it may be any of the object's.
     """

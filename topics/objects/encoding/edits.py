@@ -23,7 +23,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """What it sorts by."""
+        """The name by which records are sorted."""
 
 
 RecordT = TypeVar("RecordT", bound=Named)
@@ -44,7 +44,7 @@ class Leaves(Protocol):
 
 
 class BlockKind(Protocol[RecordT, ChangeT_contra]):
-    """What an edit has to know about one kind of block."""
+    """One kind of block, as an edit uses it."""
 
     records_max: int
 
@@ -60,7 +60,7 @@ class BlockKind(Protocol[RecordT, ChangeT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What an edit did: blocks by bound, None for a removed block; and the names it changed."""
+    """The result of an edit: blocks by bound, None: removed; and the names it changed."""
 
     blocks: tuple[tuple[str, bytes | None], ...]
     names: tuple[str, ...]

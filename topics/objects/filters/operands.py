@@ -81,7 +81,7 @@ class Operand:
 
     @property
     def is_called(self) -> str:
-        """What it is, for an error: ``n is a number``."""
+        """The description for an error, as ``n is a number``."""
         if self.kind in (*WHOLE, DECIMAL, DOUBLE):
             return f"{self.name} is a number"
         return f"{self.name} is a {'text' if self.kind in (TEXT, CHAR) else self.kind}"

@@ -152,7 +152,7 @@ class AttachedDrivers(Inspected):
 
 
 class FollowedTopic(NamedTuple):
-    """Where a member of a hub is in a topic that it follows."""
+    """The position of a member of a hub in a topic that it follows."""
 
     topic: U16
     level: str
@@ -257,7 +257,7 @@ class TableStates(Inspected):
 
 
 class EventCost(NamedTuple):
-    """What following the events of a table has cost."""
+    """The cost of following the events of a table."""
 
     table: str
     reads: U64
@@ -342,7 +342,7 @@ class KeyCuts(Inspected):
 
 
 class HistoryLine(NamedTuple):
-    """What became of a table or partition with a version."""
+    """The change of a table or partition with a version."""
 
     time_us: I64
     object: str
@@ -440,7 +440,7 @@ class FilePage(Inspected):
 
 
 class SweepState(NamedTuple):
-    """How far a table is swept, as of which lines of the log, and what was found of its files."""
+    """The sweep of a table: how far it is, as of which lines of the log, and its files."""
 
     table: str
     revision: U64

@@ -8,7 +8,7 @@ from .fields import U8, U16, U64, Message, Registration, TopicOrNone
 
 
 class Role(IntEnum):
-    """What a peer is to the hub."""
+    """The role of a peer of a hub."""
 
     READER = 1
     PUBLISHER = 2
@@ -19,7 +19,7 @@ READER, PUBLISHER, OPERATOR = Role
 
 
 class Channel(IntEnum):
-    """Which of a peer's two connections to a hub this is."""
+    """The two connections of a peer to a hub."""
 
     CONTROL = 1
     BULK = 2

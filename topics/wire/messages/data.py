@@ -1,4 +1,4 @@
-"""What flows from the metastore to readers: deltas, chunks of catch-ups, positions, barriers."""
+"""The messages that bring content to readers: deltas, chunks of catch-ups, positions, barriers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from .fields import Message
 
 
 class Source(IntEnum):
-    """What caused a delta."""
+    """The cause of a delta."""
 
     LOAD = 0
     EVENTS = 1
@@ -30,7 +30,7 @@ ORIGINS: Final[Mapping[int, str]] = {
     Source.CATCH_UP: "catch-up",
     Source.OVERWRITES: "reports",
 }
-"""Where a change is from, in the words of commands, watches, histories and the data source."""
+"""The origin of a change, in the words of commands, watches, histories and the data source."""
 
 SOURCE_LOAD: Final = Source.LOAD
 SOURCE_EVENTS: Final = Source.EVENTS

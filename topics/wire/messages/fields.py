@@ -31,6 +31,6 @@ Cell: TypeAlias = str | int | float | bool | None
 
 
 class Message:
-    """What one process sends another."""
+    """A message that one process sends another."""
 
     __slots__ = ()

@@ -40,7 +40,7 @@ A = TypeVar("A", bound=Inspected)
 
 
 class OrderKind(StrEnum):
-    """What an operator orders catalogd to do."""
+    """The kind of an operator's order to catalogd."""
 
     DRIVERS = "drivers"
     EVENTS = "events"
@@ -149,7 +149,7 @@ HUB_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
     *(ReadStatus, ReadVerdict, ReadTopics, ReadSubscribers, ReadDrivers, ReadWriter),
     *(ReadPositions, ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver),
 )
-"""What a hub answers, or forwards to the reader that it is about."""
+"""The questions that a hub answers, or forwards to the reader that they are about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ CATALOG_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
     *(ReadStatus, ReadVerdict, ReadHeldTopics, ReadHubs, ReadEvents, ReadEventCosts, ReadEventLog),
     ReadTableStates,
 )
-"""What catalogd answers beside what it reads from its store."""
+"""The questions that catalogd answers without its store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

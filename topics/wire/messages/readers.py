@@ -9,7 +9,7 @@ from .fields import BY_TOPIC, U8, U16, U64, Bounds, Count, FactText, Key, LevelN
 
 
 class JoinAnswer(IntEnum):
-    """What a hub answers for one position of a Join."""
+    """The answer of a hub for one position of a Join."""
 
     CURRENT = 0  # nothing newer is here
     BEHIND = 1  # a catch-up brings what changed
@@ -73,7 +73,7 @@ class Dropped(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Message):
-    """What a reader reports of itself; topics that it does not name are where they were.
+    """The report of a reader about itself; topics that it does not name are where they were.
 
     ``audits``: tables of which it has compared its answers with catalogd, since its start, and
     ``audit_differences``: those that differed.

@@ -23,7 +23,7 @@ INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED = WriteState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What a driver did, or is about to do, to the data of ``object``: a table or a path.
+    """A driver's write, or intent to write, of the data of ``object``: a table or a path.
 
     ``number`` rises with each write of the driver; the same number is the same write, at each
     of its states. ``partitions``: names, or (with a slash at the end) how they begin; none:
