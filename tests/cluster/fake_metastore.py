@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Generic, TypeVar
 
@@ -35,6 +35,7 @@ from topicast.topics.objects.metastore_facts import ColumnStatistics, Function
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
+STRUCTS_MAX = 4096  # that are kept, over all metastores: most tests make the same ones
 S = TypeVar("S")  # a Thrift struct
 
 
@@ -144,6 +145,16 @@ def raw_event(
     )
 
 
+@lru_cache(STRUCTS_MAX)
+def _read(kind: type[S], struct: bytes) -> S:
+    return from_thrift(kind, struct)
+
+
+@lru_cache(STRUCTS_MAX)
+def _text_in_event(kind: Any, struct: bytes) -> str:
+    return json.dumps(thrift_json(_read(kind, struct)))
+
+
 class Held(Generic[S]):
     """A copy of a Thrift struct, which nobody changes: any number of events and reads share it."""
 
@@ -155,15 +166,15 @@ class Held(Generic[S]):
         """Return a copy that its receiver may change."""
         return from_thrift(self.kind, self.bytes)
 
-    @cached_property
+    @property
     def struct(self) -> S:
         """What everybody may read."""
-        return self.copy()
+        return _read(self.kind, self.bytes)
 
-    @cached_property
+    @property
     def text(self) -> str:
         """What the message of an event has of it: a text in JSON, which is JSON itself."""
-        return json.dumps(thrift_json(self.struct))
+        return _text_in_event(self.kind, self.bytes)
 
 
 def moved(
@@ -298,10 +309,14 @@ class FakeMetastore:
         found = FakeMetastore()
         with self._lock:
             found.become(self)
-            found._databases, found._tables = dict(self._databases), dict(self._tables)
-            found._partitions = {key: dict(held) for key, held in self._partitions.items()}
-            found._events = list(self._events)
+            found.begin_as(self)
         return found
+
+    def begin_as(self, other: "FakeMetastore") -> None:
+        """Have all objects and events of ``other``; later changes are those of each alone."""
+        self._databases, self._tables = dict(other._databases), dict(other._tables)
+        self._partitions = {key: dict(held) for key, held in other._partitions.items()}
+        self._events, self._last_id = list(other._events), other._last_id
 
     def drop_elsewhere(self, db: str, name: str) -> None:
         """Log that a table was dropped in a catalog that nobody follows."""

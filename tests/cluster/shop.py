@@ -1,6 +1,7 @@
 """A shop: a metastore of the cluster with a database of a few tables, and what writers do to it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
@@ -31,11 +32,10 @@ class Shop(FakeMetastore):
 
     def __init__(self, names: Sequence[str] = NAMES, *, partitions: int = 100) -> None:
         super().__init__()
-        self.create_database(Database("shop", "", "file:/w/shop", {}))
-        for name in names:
-            self.create(f"shop.{name}", keys=("ds",) if name == "sales" else ())
-        if "sales" in names and partitions:
-            self.add("shop.sales", {f"ds={i:03}": {"n": str(i)} for i in range(partitions)})
+        if names:
+            self.begin_as(_stocked(tuple(names), partitions))
+        else:
+            self.create_database(Database("shop", "", "file:/w/shop", {}))
 
     def create(
         self, name: str, *, columns: Sequence[str] = ("id",), keys: Sequence[str] = ()
@@ -95,6 +95,17 @@ class Shop(FakeMetastore):
             made = make_partition(table, partition_values(one))
             made.parameters = dict(parameters)
             yield made
+
+
+@cache
+def _stocked(names: tuple[str, ...], partitions: int) -> Shop:
+    """Return the shop from which those with these tables begin."""
+    found = Shop(())
+    for name in names:
+        found.create(f"shop.{name}", keys=("ds",) if name == "sales" else ())
+    if "sales" in names and partitions:
+        found.add("shop.sales", {f"ds={i:03}": {"n": str(i)} for i in range(partitions)})
+    return found
 
 
 def _fields(columns: Sequence[str]) -> list[FieldSchema]:

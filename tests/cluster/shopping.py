@@ -86,7 +86,8 @@ class Shopping:
     def start(self) -> None:
         """Return once the subscriber is ready, and knows the shop."""
         until = self.cluster.now + PATIENCE_S
-        while not (self.stats().ready and self.call(lambda catalog: catalog.databases())):
+        ready = self.reader.member.subscriptions.ready
+        while not (ready() and self.call(lambda catalog: catalog.databases())):
             assert self.cluster.now < until, "the subscriber does not become ready"
             self.pass_time(0.1)
         self.pass_time(0.5)
