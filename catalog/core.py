@@ -23,7 +23,7 @@ from ..topics.turn import Turn
 from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.questions import Question
 from .effects import (
-    RESTING,
+    AFTER_COMMIT,
     BeginEpoch,
     Connections,
     Effect,
@@ -509,7 +509,7 @@ class Catalog:
         """Take the effects of this turn: the commit before all that rests on it."""
         effects = self.turn.end()
         kinds = [type(one) for one in effects]
-        assert Commit not in kinds or RESTING.isdisjoint(kinds[: kinds.index(Commit)])
+        assert Commit not in kinds or AFTER_COMMIT.isdisjoint(kinds[: kinds.index(Commit)])
         return effects
 
     def _order_reads(self) -> None:

@@ -44,7 +44,7 @@ class BeginEpoch:
 Effect = (
     Order | ReadStore | AdmitGranted | Commit | Publish | MintEpoch | Noted | BeginEpoch | SendTo
 )
-RESTING: Final = frozenset((ReadStore, AdmitGranted, Publish, MintEpoch, BeginEpoch, SendTo))
+AFTER_COMMIT: Final = frozenset((ReadStore, AdmitGranted, Publish, MintEpoch, BeginEpoch, SendTo))
 """The types of effects that follow the commit: what they show, or end, is durable by then."""
 
 

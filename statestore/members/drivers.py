@@ -1,6 +1,6 @@
 """Drivers: what each attached driver last announced of itself, kept for an hour after its end.
 
-    announced ──▶ connecting | live | plain ──no member any more──▶ gone ──KEPT_S──▶ discarded
+    announced ──▶ connecting | live | plain ──no member any more──▶ gone ──GONE_LISTED_S──▶ unlisted
                           ▲                                          │
                           └────────── announced, or heard of ────────┘
 
@@ -26,7 +26,7 @@ from ...topics.turn import Clock
 from ...topics.wire.messages.readers import DriverFacts
 from .membership import Member, Membership
 
-KEPT_S: Final = 3600.0  # after its end: time for an operator to ask what became of it
+GONE_LISTED_S: Final = 3600.0  # after its end: time for an operator to ask what became of it
 AWAY_S: Final = 60.0  # between two registrations: drivers try again after at most 30 s, and wait 10
 SETTLE_S: Final = 1.0  # between two looks at all of them
 GONE_MAX: Final = 4096  # drivers that are not there, as many as members; the latest are kept
@@ -112,7 +112,7 @@ class Drivers:
                 one.since = one.since if one.gone_at is None else now
                 one.left_at = one.gone_at = None
             elif one.gone_at is not None:
-                if now >= one.gone_at + KEPT_S:
+                if now >= one.gone_at + GONE_LISTED_S:
                     self._discard(key)
             elif self._is_over(one, member):
                 one.since = one.gone_at = now

@@ -1,7 +1,7 @@
 """Membership: the connected peers: their liveness, the topics that they joined, their lag.
 
-    Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or a new member needs room──▶ gone
-                ▲────── any message ──────────────┘                    Bye: gone at once
+    Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──LOST_LISTED_S, or no room──▶ gone
+                ▲────── any message ──────────────┘         Bye: gone at once
 
 A member is a registration with at most one connection per channel.
 Invariant: each connection belongs to exactly the member that names it.
@@ -22,7 +22,7 @@ from ...topics.wire.messages.publishers import Have
 from ...topics.wire.messages.readers import Position, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
-KEPT_S: Final = 300.0  # a lost member is listed for so long: time for an operator to look
+LOST_LISTED_S: Final = 300.0  # a lost member is listed for so long: time for an operator to look
 NEXT: Final[Mapping[LivenessState, tuple[LivenessState, ...]]] = {
     LIVE: (SUSPECT,),
     SUSPECT: (LIVE, LOST),
@@ -201,7 +201,7 @@ class Membership:
         now = self._clock.now
         for member in tuple(self._members.values()):
             if member.state == LOST:
-                if now >= member.seen_at + KEPT_S:
+                if now >= member.seen_at + LOST_LISTED_S:
                     self.remove(member)
                 continue
             state = member.liveness.state(now)

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.statestore.effects import MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
-from topicast.statestore.members.membership import KEPT_S
+from topicast.statestore.members.membership import LOST_LISTED_S
 from topicast.statestore.publishers import RIVAL_S
 from topicast.statestore.status import (
     BEHIND_S,
@@ -341,7 +341,7 @@ def test_member_that_is_lost_makes_room_for_a_new_member_and_is_listed_for_a_whi
     assert isinstance(driver.greet("three")[0], Welcome)
     assert [one.name for one in driver.status.subscribers] == ["two", "three"]
     driver.pass_time(9.0)
-    driver.tick(KEPT_S)
+    driver.tick(LOST_LISTED_S)
     assert driver.status.subscribers == ()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topicast.statestore.members import drivers as module
-from topicast.statestore.members.drivers import AWAY_S, KEPT_S, LEFT, SILENT
+from topicast.statestore.members.drivers import AWAY_S, GONE_LISTED_S, LEFT, SILENT
 from topicast.statestore.status import facts, verdict
 from topicast.tests.statestore.hub_driver import (
     HubDriver,
@@ -165,7 +165,7 @@ def test_driver_that_has_left_is_gone_for_an_hour(driver: HubDriver, state: str)
     assert (row["state"], row["reason"]) == ("gone", LEFT)
     who = ("driver", "application", "application_id", "user", "host", "pid")
     assert [row[name] for name in who] == [getattr(ANN, name) for name in who]
-    driver.tick(KEPT_S - 5)
+    driver.tick(GONE_LISTED_S - 5)
     assert [one["state"] for one in listed(driver)] == ["gone"]
     driver.tick(6)
     assert listed(driver) == []
