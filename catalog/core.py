@@ -451,7 +451,8 @@ class Catalog:
         """Return when ``flush`` may have something to do without a new fact."""
         if self.dispatcher.ready or self.background.ready:
             return now
-        times = [self.poller.deadline, self.listing.deadline, self.loader.deadline()]
+        times = [self.listing.deadline, self.loader.deadline()]
+        times += [self.poller.deadline] if self._may_poll else []
         times += [self.dispatcher.deadline, self.backfill.deadline, self.reports.deadline]
         times += [self.admin.deadline] if self.listing.serving else []
         times += [self.reconciliation.deadline] if self.differences.may_compare else []
@@ -505,6 +506,11 @@ class Catalog:
 
     # -- effects
 
+    @property
+    def _may_poll(self) -> bool:
+        """Whether events may be read: after the names, once it is known where events begin."""
+        return self.poller.window is None or self.names_known
+
     def _end(self) -> tuple[Effect, ...]:
         """Take the effects of this turn: the commit before all that rests on it."""
         effects = self.turn.end()
@@ -524,8 +530,7 @@ class Catalog:
         if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.poll_now(check=self.dispatcher.wants_poll)
         self.poller.reading = self._is_unpublished()
-        names_first = self.poller.window is not None and not self.names_known
-        if self.poller.may_begin() and not names_first:
+        if self._may_poll and self.poller.may_begin():
             self.poller.begin(self.loader.begin_poll())
 
     def _on_read_began(self, read: Read) -> None:

@@ -155,6 +155,7 @@ class CatalogIntrospection:
             polls=poller.problem(),
             names=self._listing.error,
             names_known=self._listing.names_known,
+            listed=self._listing.progress,
             missing=self._listing.missing,
             source_problem=self._namespace.source_problem(),
             unproven=poller.unproven,

@@ -82,6 +82,8 @@ class MetastoreFacts:
         polls: Why polls bring no events; empty when they do.
         names: Why the last listing or read failed; empty when it did not.
         names_known: Whether names were ever read.
+        listed: Of how many databases the running listing has read the names, and how many there
+            are; (0, 0) before its first portion.
         missing: Which events are missing; empty if none is.
         source_problem: Why no change of the metastore will arrive; None when they do.
         unproven: Whether it does not say that it records events, and none has come.
@@ -92,6 +94,7 @@ class MetastoreFacts:
     polls: str = ""
     names: str = ""
     names_known: bool = True
+    listed: tuple[int, int] = (0, 0)
     missing: str = ""
     source_problem: SourceProblem | None = None
     unproven: bool = False
@@ -236,10 +239,12 @@ def _metastore(status: CatalogStatus) -> Iterator[Reason]:
     failed = found.polls or found.names
     reason, mend = (f": {failed}", f"{TRIED_AGAIN}: {where}") if failed else ("", "wait")
     if not found.names_known:
+        read, total = found.listed
+        so_far = f", of {read} of {total} databases so far" if read else ""
         yield Reason(
             state=Serving.NOT_SERVING,
             code="metastore_names",
-            what=f"reading names from the metastore{reason}",
+            what=f"reading names from the metastore{so_far}{reason}",
             mend=mend,
             starting=not failed,
         )

@@ -5,6 +5,7 @@ STARTING ──names read──▶ SERVING ──events are missing──▶ REL
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -72,8 +73,12 @@ class NameListing:
         known = poller.window is not None
         self.lifecycle = Lifecycle.SERVING if known else Lifecycle.STARTING
         self.error = ""  # of the last read or listing that failed; "" after a listing
-        self._names_at = None if known else 0.0  # when names are read; None: not needed
-        self._reading_names = False  # names are being read
+        self._names_at = None if known else 0.0  # when a listing begins; None: not needed
+        self._listed: NamesRead | None = None  # of the running listing, up to ``upto``
+        self._listing = False  # a listing runs, whose last portion was not read
+        self._is_outdated = False  # it ends with the next portion, and another follows
+        self._reading = False  # a portion of it is being read
+        self._portion_at = 0.0  # no portion is read before: one failed
         self._names_again_at = 0.0  # not before, for events that name nothing
         # What the store holds and the operator leaves out since
         self._left_out = tuple(db for db in namespace.databases() if not follows(db))
@@ -97,9 +102,19 @@ class NameListing:
         return missing(self._gap)
 
     @property
+    def progress(self) -> tuple[int, int]:
+        """How many databases the running listing has read, and of how many; (0, 0): none runs."""
+        read = self._listed
+        return (0, 0) if read is None else (len(read.databases), read.total)
+
+    @property
     def deadline(self) -> float | None:
-        """When the names are to be read; None: they need not be."""
-        return self._names_at
+        """When names are to be read; None: they need not, or may not, be read."""
+        has_base = self._poller.window is not None or not self._poller.enabled
+        may_read = self._poller.reads or not self.names_known
+        if self._reading or not (has_base and may_read):
+            return None
+        return self._portion_at if self._listing else self._names_at
 
     def take_left_out(self) -> tuple[str, ...]:
         """Return, once, the databases that the store holds and the operator leaves out now."""
@@ -110,18 +125,21 @@ class NameListing:
         return left_out
 
     def order(self) -> None:
-        """Order the names, if they are to be read and may be."""
-        has_base = self._poller.window is not None or not self._poller.enabled
-        may_read = has_base and not self._reading_names
-        may_read &= self._poller.reads or not self.names_known
-        if self._names_at is not None and self._turn.now >= self._names_at and may_read:
-            self._names_at, self._reading_names = None, True
-            self._turn.add(ReadNames())
+        """Order a portion of the names, if they are to be read and may be."""
+        due_at = self.deadline
+        if due_at is None or self._turn.now < due_at:
+            return
+        if not self._listing:
+            self._names_at, self._listing = None, True
+        self._reading = True
+        after = "" if self._listed is None else self._listed.upto
+        self._turn.add(ReadNames(after=after, typed=not self.names_known))
 
     def on_failed(self, fact: NamesFailed) -> None:
-        """Read the names again in a while."""
-        self.error, self._reading_names = fact.error, False
-        self._names_at = self._turn.now + LISTING_RETRY_S
+        """Read the same portion again in a while."""
+        self.error, self._reading = fact.error, False
+        self._end_outdated()
+        self._portion_at = self._turn.now + LISTING_RETRY_S
 
     def abandon(self) -> None:
         """Take nothing in any more: another metastore answers."""
@@ -130,7 +148,7 @@ class NameListing:
     def read_unseen(self) -> int:
         """Read everything again, of which no event may have told; return its arrival number."""
         self._gap_seq = self._poller.next_seq()
-        self._names_at = self._turn.now
+        self._list_anew()
         self._become(Lifecycle.RELISTING)
         self._resync(self._namespace.databases(), self._namespace.every_table())
         return self._gap_seq
@@ -140,7 +158,7 @@ class NameListing:
         seq = self._poller.next_seq()
         tables = ((db, row.name) for row in self._namespace.tables(db))
         self._loader.resync(sorted(t for t in tables if not self._sync_rules.is_off(t)), seq=seq)
-        self._names_at = self._turn.now
+        self._list_anew()
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
@@ -150,6 +168,18 @@ class NameListing:
         if self._names_at is None:
             self._names_at = max(self._turn.now, self._names_again_at)
             self._names_again_at = self._names_at + NAMES_AGAIN_S
+
+    def _list_anew(self) -> None:
+        """Begin a listing now; one that runs has names from before what is missing."""
+        self._names_at = self._turn.now
+        self._is_outdated = self._listing
+
+    def _end_outdated(self) -> bool:
+        """End the running listing if another is to follow; return whether it is ended."""
+        ended, self._is_outdated = self._is_outdated, False
+        if ended:
+            self._listed, self._listing = None, False
+        return ended
 
     def _become(self, state: Lifecycle) -> None:
         assert state in (self.lifecycle, *NEXT[self.lifecycle]), f"{self.lifecycle} to {state}"
@@ -169,7 +199,7 @@ class NameListing:
 
     def read_again(self, seq: int) -> None:
         """Read again what is known, and the names, for what is not."""
-        self._names_at = self._turn.now
+        self._list_anew()
         self._read_since_id = self._poller.newest
         self._reconciliation.clear()
         if self.lifecycle is Lifecycle.SERVING:
@@ -178,8 +208,21 @@ class NameListing:
         self._resync(self._namespace.databases(), self._namespace.every_table())
 
     def on_names(self, fact: NamesRead) -> tuple[TableId, ...]:
-        """Take the names in; return all tables if these are the first names, else nothing."""
-        self.error, self._reading_names = "", False
+        """Take names in, once all are read; return all tables if they are the first, else nothing.
+
+        Names of a portion may be older than those of the next, as events tell what has changed in
+        between.
+        """
+        self.error, self._reading = "", False
+        if self._end_outdated():
+            return ()
+        if self._listed is not None:
+            fact = replace(fact, databases={**self._listed.databases, **fact.databases})
+        self._listed = fact if fact.upto else None
+        self._listing = self._listed is not None
+        return () if self._listing else self._take(fact)
+
+    def _take(self, fact: NamesRead) -> tuple[TableId, ...]:
         databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         new: tuple[TableId, ...] = ()

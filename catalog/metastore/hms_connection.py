@@ -95,7 +95,7 @@ class HmsConnection:
         self.client = HMSClient(iprot=protocol)
         self.slicer = Slicer(protocol)
         self._catalog = ""  # that is followed; empty: not read yet
-        self._lists_meta = True
+        self._lists_types = True
         self.refuses_all = False  # a call for all partitions of a table, for its limit of a request
         self._table_readers = [self._tables_by_request, self._tables_by_name, self._table_by_table]
 
@@ -176,17 +176,16 @@ class HmsConnection:
         ((_, struct),) = self.slicer.read(ThriftHiveMetastore.get_database_result, NAME_ONLY)
         return struct
 
-    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
-        """Read the names of tables, each with its type; empty if the server lists none."""
-        if self._lists_meta:
-            try:
-                metas = self.client.get_table_meta(db, "*", None)
-                return tuple([(m.tableName, m.tableType or "") for m in metas if m.dbName == db])
-            except TApplicationException as exc:
-                _demand_unknown_method(exc)
-                self._lists_meta = False
-                self.capture.begin_reply()
-        return tuple([(name, "") for name in self.client.get_all_tables(db)])
+    def names_of_type(self, db: str, kind: str) -> tuple[str, ...]:
+        """Read the names of tables of one type; nothing if the server has no such call."""
+        if not self._lists_types:
+            return ()
+        try:
+            return tuple(self.client.get_tables_by_type(db, "*", kind))
+        except TApplicationException as exc:
+            _demand_unknown_method(exc)
+            self._lists_types = False
+            return ()
 
     def tables(self, db: str, names: list[str]) -> dict[str, bytes]:
         """Read tables by the first way that this server has."""

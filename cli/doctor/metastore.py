@@ -225,7 +225,7 @@ def _newest_table(hms: "Hms") -> tuple[str, int]:
     """
     created, left = {"": 0}, TABLES_MAX
     for db in hms.databases():
-        names = [name for name, _ in hms.table_names(db)][: min(left, TABLES_OF_DATABASE_MAX)]
+        names = hms.names(db)[: min(left, TABLES_OF_DATABASE_MAX)]
         for name, struct in hms.tables(db, names).items():
             times = [read_int(struct, one) for one in fields(struct) if one.id == CREATED]
             created[f"{db}.{name}"] = max(times, default=0)

@@ -131,7 +131,7 @@ class MetastoreSide:
                 at = piece.keys
                 found[table] = ComparedTable(table, at.topic, at.version, incarnation)
         for db in (db for db in self._listed() if wanted.has((db, ""))):
-            for name, _ in self._here.table_names(db):
+            for name in self._here.names(db):
                 found.setdefault((db, name), ComparedTable((db, name)))
         targets = [one for table, one in sorted(found.items()) if wanted.has(table)]
         return (works[0] if works else None), targets

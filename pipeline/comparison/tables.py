@@ -35,8 +35,8 @@ class MetastoreReads(Protocol):
     def database(self, name: str) -> bytes:
         """Return the ``Database`` struct; raises ObjectGone if there is none."""
 
-    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
-        """Return (name, type) of every table and view; nothing for a database that is gone."""
+    def names(self, db: str) -> tuple[str, ...]:
+        """Return the name of every table and view; nothing for a database that is gone."""
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""

@@ -83,8 +83,10 @@ def _tables(
     contents: Contents, given: Arguments, matches: Callable[[str], object], *, kind: str = ""
 ) -> Iterator[bytes]:
     records = contents.records(checked.database(given.text(1), "db"))
-    names = [one.name for one in records if matches(one.name) and kind in ("", one.type)]
-    return texts_field(SUCCESS, names)
+    found = [one for one in records if matches(one.name)]
+    if kind and not all(one.type for one in found):
+        raise NotServed("the types of some of these tables are not known")
+    return texts_field(SUCCESS, [one.name for one in found if kind in ("", one.type)])
 
 
 def _get_table(contents: Contents, given: Arguments) -> Iterator[bytes]:

@@ -70,7 +70,7 @@ def create(hive: EmbeddedMetastore, client: HMSClient) -> None:
 def read_all(uri: str) -> None:
     """Read every table and partition once, with one thread, as catalogd would."""
     metastore = Hms(uri, timeout_s=600.0)
-    names = [name for name, _ in metastore.table_names(DB)]
+    names = [*metastore.names(DB)]
     for at in range(0, len(names), READ_MAX):
         metastore.tables(DB, names[at : at + READ_MAX])
     for table in (name for name in names if name.startswith("large")):

@@ -1,6 +1,7 @@
 """The core of catalogd: events become reads, reads become transactions, each once and in order."""
 
 from collections import Counter
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
@@ -609,6 +610,92 @@ def test_failed_listing_is_tried_again() -> None:
     core.catalogd.resume()
     core.turn(2)
     assert core.catalog.names_known
+
+
+def test_catalogd_takes_no_turn_while_it_waits_for_a_listing() -> None:
+    core = Alone()
+    core.catalogd.hold(ReadNames)
+    core.turn(2)
+    assert core.catalog.deadline(core.now) > core.now, "the first names"
+    core.catalogd.resume()
+    core.turn(150)
+    core.catalogd.hold(ReadNames)
+    for name in ("u", "v"):  # the second gap wants another listing
+        core.create("d", name)
+        core.create("d", f"{name}2")
+        core.metastore.clean_log(core.metastore.current_event_id() - 1)
+        core.turn(30)
+    assert core.catalog.counts.event_gaps == 2
+    core.step()
+    assert core.catalog.deadline(core.now) > core.now
+
+
+@pytest.fixture
+def in_portions() -> Iterator[Alone]:
+    """A catalogd that lists one database after the other, of ``a``, ``b`` and ``default``."""
+    with patch.object(read_threads, "LISTED_DATABASES_MAX", 1):
+        core = Alone()
+        for db in ("a", "b"):
+            core.create_database(db)
+            core.create(db, "t")
+        core.catalogd.hold(ReadNames)
+        yield core
+
+
+def test_listing_that_fails_goes_on_where_it_was(in_portions: Alone) -> None:
+    core = in_portions
+    core.turn(2)
+    core.catalogd.release()
+    core.turn(2)
+    assert core.reasons["metastore_names"].endswith(", of 1 of 3 databases so far")
+    core.metastore.failures.append(SourceError("down"))
+    core.catalogd.release()
+    core.turn(1)
+    core.catalogd.resume()
+    core.turn(20)
+    listed = [one.after for one in core.reads if isinstance(one, ReadNames)]
+    assert listed == ["", "a", "a", "b"]
+    assert core.tables("a") == core.tables("b") == ["t"]
+
+
+def test_listing_that_began_before_a_gap_is_followed_by_another(in_portions: Alone) -> None:
+    """P-SYNC-1. Given a gap while names are read, a sync waits for names that are read after it."""
+    core = in_portions
+    core.catalogd.resume()
+    core.turn(150)
+    core.catalogd.hold(ReadNames)
+
+    def lose_the_creation_of(name: str) -> None:
+        core.create("a", name)
+        core.create("b", name)
+        core.metastore.clean_log(core.metastore.current_event_id() - 1)
+        core.turn(30)
+
+    lose_the_creation_of("u")
+    core.catalogd.release()
+    core.turn(2)
+    assert [one.after for one in core.catalogd.held if isinstance(one, ReadNames)] == ["a"]
+    lose_the_creation_of("v")
+    core.ask(Sync(request=9))
+    for _ in range(2):  # the rest of the first listing: it has not seen a.v
+        core.catalogd.release()
+        core.turn(5)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(20)
+    assert [type(one) for one in core.replies()] == [Synced]
+    assert core.tables("a") == ["t", "u", "v"]
+
+
+def test_only_the_first_listing_asks_for_types(core: Alone) -> None:
+    core.turn(150)
+    core.create("d", "u")
+    core.create("d", "v")
+    core.metastore.clean_log(core.metastore.current_event_id() - 1)
+    core.turn(30)
+    assert [one.typed for one in core.reads if isinstance(one, ReadNames)] == [True, False]
+    records = {one.name: one.type for one in core.catalog.namespace.tables("d")}
+    assert records == dict.fromkeys("tuv", "EXTERNAL_TABLE")
 
 
 def test_cleaned_log_makes_everything_be_read_again_and_a_sync_waits_for_it(core: Alone) -> None:

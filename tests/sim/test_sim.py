@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
 from unittest.mock import patch
@@ -13,7 +14,9 @@ import pytest
 
 from topicast.catalog.follow import events
 from topicast.catalog.ingest.events.actions import dirty_objects
+from topicast.catalog.ingest.loads import read_threads
 from topicast.catalog.metastore.port import Dirty, RawEvent
+from topicast.catalog.reconcile import reconciliation
 from topicast.tests.sim.run import Run
 
 IN_SUITE = 100  # seeds; make sim, which make nightly runs, has 10,000
@@ -135,6 +138,14 @@ def test_one_seed_is_one_trace_under_any_hash_seed() -> None:
     ]
     assert traces[0] == traces[1]
     assert len(traces[0]) > 30
+
+
+def test_names_that_are_listed_in_portions_are_as_good_as_those_of_one_listing() -> None:
+    with ExitStack() as stack:
+        for module in (read_threads, reconciliation):
+            stack.enter_context(patch.object(module, "LISTED_DATABASES_MAX", 1))
+        counts = sum((Run(seed).go().counts for seed in range(10)), Counter())
+    assert counts["reads checked"] > 0
 
 
 def test_events_at_which_our_own_code_fails_harm_only_what_they_name() -> None:

@@ -306,13 +306,21 @@ def _read_facts(metastore: Metastore, order: ReadFacts) -> FactsRead:
 def _read_names(metastore: Metastore, order: ReadNames) -> NamesRead | NamesFailed:
     databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]] = {}
     try:
-        for db in (order.db,) if order.db else metastore.databases():
+        every = (order.db,) if order.db else tuple(sorted(metastore.databases()))
+        left = [db for db in every if db > order.after]
+        some = left if order.job else left[:LISTED_DATABASES_MAX]
+        for db in some:
             struct = _database(metastore, db)
             if struct is not None:
-                databases[db] = (struct, metastore.table_names(db))
+                databases[db] = (struct, _rows(metastore, db, typed=order.typed))
     except SourceError as exc:
         return NamesFailed(error=str(exc), job=order.job)
-    return NamesRead(databases=databases, job=order.job)
+    upto = some[-1] if len(some) < len(left) else ""
+    return NamesRead(databases=databases, job=order.job, upto=upto, total=len(every))
+
+
+def _rows(metastore: Metastore, db: str, *, typed: bool) -> tuple[tuple[str, str], ...]:
+    return metastore.table_names(db) if typed else tuple([(n, "") for n in metastore.names(db)])
 
 
 def _list_names(metastore: Metastore, order: ListNames) -> NamesListed | ListingFailed:

@@ -18,7 +18,6 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     MetaException,
     NoSuchObjectException,
     NotificationEvent,
-    TableMeta,
     UnknownDBException,
 )
 from thrift.Thrift import TApplicationException
@@ -502,15 +501,22 @@ def test_refusal_to_list_partitions_says_whether_the_table_is_gone(
 
 
 def test_names_come_with_types_or_without_where_the_server_has_none() -> None:
-    metas = [TableMeta("db", "t", "VIEW"), TableMeta("db", "u", None), TableMeta("dbx", "v", "")]
-    typed = calls.get_table_meta_result(success=metas)
-    untyped = calls.get_all_tables_result(success=["t", "u"])
-    for answers, names in (((typed,), ("VIEW", "")), ((untyped,), ("", ""))):
-        with serving(answering(UGI, *answers)) as (server, hms):
-            assert hms.table_names("db") == (("t", names[0]), ("u", names[1]))
-            tried = len(server.called)
-            hms.table_names("db")
-            assert len(server.called) == tried + 1  # what the server lacks is remembered
+    names = calls.get_all_tables_result(success=["t", "u"])
+    with serving(answering(UGI, names)) as (server, hms):
+        assert hms.table_names("db") == (("t", ""), ("u", ""))
+        tried = len(server.called)
+        hms.table_names("db")
+        assert server.called[tried:] == ["get_all_tables"]  # what the server lacks is remembered
+    typed = calls.get_tables_by_type_result(success=["t", "gone"])
+    with serving(answering(UGI, names, typed)) as (_, hms):
+        assert hms.table_names("db") == (("t", "MATERIALIZED_VIEW"), ("u", ""))
+    refused = calls.get_tables_by_type_result(o1=MetaException("No enum constant"))
+    with serving(answering(UGI, names, refused)) as (_, hms):
+        assert hms.table_names("db") == (("t", ""), ("u", "")), "names are read all the same"
+    none = calls.get_all_tables_result(success=[])
+    with serving(answering(UGI, none)) as (server, hms):
+        assert hms.table_names("db") == ()
+        assert server.called[-1] == "get_all_tables", "a database without tables takes one call"
 
 
 PLAIN, DASHED = make_partition(TABLE, ["1"]), make_partition(TABLE, ["a b"])

@@ -9,7 +9,7 @@ from thrift.Thrift import TApplicationException
 from topicast.subscriber.endpoint.methods import METHODS
 from topicast.subscriber.endpoint.requests import RequestReader
 from topicast.subscriber.endpoint.service import REFUSED, UNKNOWN, Service
-from topicast.tests.cluster.fake_metastore import from_thrift
+from topicast.tests.cluster.fake_metastore import from_thrift, make_table
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.endpoint.messages import (
@@ -159,6 +159,19 @@ def test_what_the_metastore_has_to_answer_is_refused(
     assert why in message
     assert "asks the metastore" in message
     assert service.counts.facts()[REFUSED] == {call[0]: 1}
+
+
+def test_tables_of_a_type_are_not_listed_while_the_type_of_one_is_not_known(
+    shop: Shop, request: pytest.FixtureRequest
+) -> None:
+    untyped = make_table("shop", "visits_new", location="file:/w/shop/visits_new")
+    untyped.tableType = ""
+    shop.create_table(untyped)
+    service = request.getfixturevalue("service")
+    assert ask(service, "get_tables", "shop", "visits*") == ["visits", "visits_new"]
+    assert ask(service, "get_tables_by_type", "shop", "s*", "EXTERNAL_TABLE") == ["sales", "stock"]
+    with pytest.raises(MetaException, match="types of some of these tables are not known"):
+        ask(service, "get_tables_by_type", "shop", "visits*", "VIRTUAL_VIEW")
 
 
 @pytest.mark.parametrize(

@@ -257,12 +257,35 @@ def test_table_that_is_only_compared_is_not_decoded(
 
 
 def test_names_of_every_database_are_listed(metastore: FakeMetastore) -> None:
-    found = perform(metastore, ReadNames())
+    found = perform(metastore, ReadNames(typed=True))
     assert isinstance(found, NamesRead)
-    assert list(found.databases) == ["default", "d"]
+    assert list(found.databases) == ["d", "default"]
     struct, tables = found.databases["d"]
     assert struct == metastore.database("d")
     assert dict(tables) == {"flat": "EXTERNAL_TABLE", "t": "EXTERNAL_TABLE"}
+    metastore.calls.clear()
+    found = perform(metastore, ReadNames())
+    assert isinstance(found, NamesRead)
+    assert dict(found.databases["d"][1]) == {"flat": "", "t": ""}
+    assert "table_names" not in metastore.calls, "types take four calls more"
+
+
+def test_names_are_listed_in_portions_unless_an_order_wants_them(
+    metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LISTED_DATABASES_MAX", 1)
+    first, last, whole, one = (
+        perform(metastore, order)
+        for order in (ReadNames(), ReadNames(after="d"), ReadNames(job=1), ReadNames(job=1, db="d"))
+    )
+    assert isinstance(first, NamesRead)
+    assert (list(first.databases), first.upto, first.total) == (["d"], "d", 2)
+    assert isinstance(last, NamesRead)
+    assert (list(last.databases), last.upto, last.total) == (["default"], "", 2)
+    assert isinstance(whole, NamesRead)
+    assert (list(whole.databases), whole.upto) == (["d", "default"], "")
+    assert isinstance(one, NamesRead)
+    assert (list(one.databases), one.upto) == (["d"], "")
 
 
 def test_database_that_is_dropped_while_names_are_listed_is_left_out(
@@ -286,7 +309,7 @@ def test_names_of_some_databases_are_listed_after_one(metastore: FakeMetastore) 
     assert isinstance(found, NamesListed)
     assert sorted(found.tables["d"]) == ["flat", "t"]
     assert found.sums["d"] == names_sum(["t", "flat"])
-    assert "table_names" not in metastore.calls, "types take it fifty times as long"
+    assert "table_names" not in metastore.calls, "types take four calls more"
     metastore.failures.append(SourceError("down"))
     assert perform(metastore, ListNames()) == ListingFailed(error="down")
 
