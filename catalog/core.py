@@ -448,15 +448,19 @@ class Catalog:
         return self.background.check_some()
 
     def deadline(self, now: float) -> float:
-        """Return when ``flush`` may have something to do without a new fact."""
+        """Return when ``flush`` may have something to do without a new fact.
+
+        Only what may be done counts: else catalogd would take one turn after the other in vain.
+        """
         if self.dispatcher.ready or self.background.ready:
             return now
-        times = [self.listing.deadline, self.loader.deadline()]
+        times = [self.listing.deadline, self.dispatcher.deadline]
+        times.append(self.loader.deadline(reads=self._may_read))
         times += [self.poller.deadline] if self._may_poll else []
-        times += [self.dispatcher.deadline, self.backfill.deadline, self.reports.deadline]
-        times += [self.admin.deadline] if self.listing.serving else []
         times += [self.reconciliation.deadline] if self.differences.may_compare else []
-        times.append(self.unloading.deadline)
+        if self.listing.serving:
+            times += [self.admin.deadline, self.unloading.deadline]
+            times += [self.backfill.deadline, self.reports.deadline]
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def measured(self, resident_bytes: int) -> None:
@@ -507,6 +511,11 @@ class Catalog:
     # -- effects
 
     @property
+    def _may_read(self) -> bool:
+        """Whether tables may be read: their names are known, and events are not paused."""
+        return self.names_known and self.poller.reads
+
+    @property
     def _may_poll(self) -> bool:
         """Whether events may be read: after the names, once it is known where events begin."""
         return self.poller.window is None or self.names_known
@@ -525,7 +534,7 @@ class Catalog:
         self.dispatcher.order()
         if self.differences.may_compare:
             self.reconciliation.order()
-        if self.names_known and self.poller.reads:
+        if self._may_read:
             self.loader.order()
         if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.poll_now(check=self.dispatcher.wants_poll)

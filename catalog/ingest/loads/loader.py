@@ -395,10 +395,10 @@ class Loader:
             results += self._publish(self._end_read(number))
         return results + self.large.on_poll_done(poll)
 
-    def deadline(self) -> float | None:
-        """Return when ``order`` may order something that it did not; None: only after a fact."""
+    def deadline(self, *, reads: bool = True) -> float | None:
+        """Return when a slice is due, or a read, if tables may be read; None: after a fact only."""
         slice_at = self.large.slice_at(self._ordered_at)
-        if slice_at is not None:
+        if slice_at is not None or not reads:
             return slice_at
         times = [self._retry_at] if self._retry_at < inf else []
         times += self.large.retry_times()

@@ -64,6 +64,21 @@ def test_events_that_were_read_before_a_pause_are_published_in_it() -> None:
     assert core.tables() == ["t", "u"], "the poll that was under way is finished"
 
 
+def test_what_waits_for_the_end_of_a_pause_costs_no_turns() -> None:
+    core = loaded()
+    core.metastore.unreadable["u"] = "corrupt"
+    core.create("d", "u")
+    core.wait(20)  # it is tried again every few seconds
+    core.order("events", "pause")
+    core.wait(60)
+    core.step()
+    assert core.catalog.deadline(core.now) > core.now
+    core.metastore.unreadable.clear()
+    core.order("events", "start")
+    core.wait(5)
+    assert core.is_loaded("u")
+
+
 def test_sync_in_a_pause_is_refused_with_who_has_paused_and_since_when() -> None:
     core = loaded()
     core.catalogd.hold(Poll)
