@@ -14,8 +14,8 @@ from topicast.catalog.ingest.events.actions import dirty_objects
 from topicast.catalog.ingest.events.identity import Identify
 from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.ingest.loads import (
+    chunked_comparison,
     chunked_load,
-    comparison,
     large_tables,
     read_threads,
 )
@@ -284,7 +284,7 @@ def compared(large: Alone, monkeypatch: pytest.MonkeyPatch) -> Alone:
 
     Its chunks, ten partitions each, are held, and then the read of what differs.
     """
-    monkeypatch.setattr(comparison, "PARTITIONS_PER_CALL_MAX", 10)
+    monkeypatch.setattr(chunked_comparison, "PARTITIONS_PER_CALL_MAX", 10)
     large.catalogd.resume()
     large.turn(20)
     assert held(large).partitions == COMPLETE
@@ -353,7 +353,7 @@ def test_large_table_that_cannot_be_compared_to_the_end_is_read_again(
     compared: Alone, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why == "much differs":
-        monkeypatch.setattr(comparison, "DIFFERING_MAX", 2)
+        monkeypatch.setattr(chunked_comparison, "DIFFERING_MAX", 2)
     elif why == "a chunk is refused":
         compared.metastore.unreadable["ds=05"] = "corrupt"
     else:
@@ -374,7 +374,7 @@ def test_large_table_that_cannot_be_compared_to_the_end_is_read_again(
 def test_large_tables_are_compared_some_at_a_time(
     large: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "PARTITIONS_PER_CALL_MAX", 10)
+    monkeypatch.setattr(chunked_comparison, "PARTITIONS_PER_CALL_MAX", 10)
     monkeypatch.setattr(large_tables, "COMPARED_MAX", 1)
     tables = [large.create("d", name, "ds") for name in ("u", "v")]
     for table in tables:
