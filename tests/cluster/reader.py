@@ -123,7 +123,7 @@ class ReaderProcess:
         """The time by its own clock."""
         return self.world.now + self.slept_s
 
-    def sleep(self, seconds: float) -> None:
+    def suspend(self, seconds: float) -> None:
         """Be as its machine is when it wakes up: what was under way has been lost long ago."""
         self.slept_s += seconds
         for hub in self.world.hubs:

@@ -67,7 +67,7 @@ def test_what_is_held_ages_while_the_machine_sleeps() -> None:
     """Given a laptop that wakes up, what it has from before is as old as its sleep was long."""
     shopping = Shopping(late=True, max_staleness_s=60)
     assert shopping.columns("shop.orders") == ("id",)
-    shopping.reader.sleep(3600)
+    shopping.reader.suspend(3600)
     with pytest.raises(LinkError, match="silent for more than 60"):
         shopping.columns("shop.orders")
     shopping.reshape("shop.orders", "id", "new")
