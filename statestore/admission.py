@@ -1,4 +1,4 @@
-"""Admission: whose keys a hub admits, and the servers' keys that its members are told.
+"""Admission: the keys that a hub admits, and the keys of servers of which it notifies its members.
 
 catalogd ──ClientList──▶ checked ──▶ members that are admitted no more leave ──▶ Admit
 own keys, catalogd's keys ──changed──▶ ServerKeys to every member

@@ -1,4 +1,4 @@
-"""Heartbeats: when a hub sends the next heartbeat, and what it says."""
+"""Heartbeats: when a hub sends the next heartbeat, and the versions in it."""
 
 from math import inf
 from typing import Final

@@ -1,4 +1,4 @@
-"""Replies: answers and refusals to peers, each refusal counted, those of rubbish limited."""
+"""Replies: answers and refusals to peers. Each refusal is counted; those of garbage are limited."""
 
 from dataclasses import replace
 

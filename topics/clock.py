@@ -1,7 +1,7 @@
-"""Clock: seconds that pass also while the machine sleeps, by which the age of what is held is told.
+"""Clock: seconds that pass also while the machine sleeps, for the age of the held content.
 
-Python's own monotonic clock stands still then on Linux and macOS: a laptop that wakes up would take
-what it has held for hours for as new as it was.
+Python's own monotonic clock stands still during a sleep on Linux and macOS: by that clock, a laptop
+that wakes up would take content that it has held for hours for as new as before the sleep.
 """
 
 import time

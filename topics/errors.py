@@ -3,7 +3,7 @@
 TopicastError
 ├── UsageError          our caller broke a contract: fix the caller
 │   ├── NoSuchObject    (also a KeyError) no such database, table or partition
-│   │   └── NotVisible  our key may not see it, be it there or not
+│   │   └── NotVisible  our key may not see such an object, whether it exists or not
 │   ├── LeaseHeld       another client has the lease of a table
 │   └── OverBudget      needs more bytes than the budget leaves
 ├── ConfigError         the operator's settings: setting, value, what is allowed

@@ -1,1 +1,1 @@
-"""How catalogd follows the metastore: its events, its names, and what no event has told."""
+"""Follows the metastore: its events, its names, and the changes of which it has no event."""

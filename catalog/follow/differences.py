@@ -1,4 +1,4 @@
-"""Differences: has what differs from the metastore read again; tells readers of source problems.
+"""Differences: has objects read again that differ, and notifies readers of source problems.
 
 differs ──▶ read again ──▶ suspected ──no event has told of it──▶ logged, readers are notified
 """

@@ -1,4 +1,4 @@
-"""Notes: what is to be logged of the metastore, and what is counted."""
+"""Notes: the lines to be logged about the metastore, and the counters of following it."""
 
 from dataclasses import dataclass
 

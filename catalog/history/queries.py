@@ -1,4 +1,4 @@
-"""StoreQuery: what a request asks of the store's file."""
+"""StoreQuery: the questions of requests that the store's file answers."""
 
 from typing import Any, Final, Protocol
 

@@ -1,7 +1,7 @@
 """Scans: pages of a topic's entries as of a version, and the versions that can be read.
 
-Each page is one request, and catalogd keeps nothing between two: a reader of a topic names the
-version in each of them, so that all pages are of one moment, whatever is committed meanwhile.
+Each page is one request, and catalogd keeps nothing between two requests. A reader of a topic names
+the same version in each, so that all pages are as of that version, even if commits come between.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,12 @@
-"""Addresses: where the metastore is reached, and which of them is used; shared by connections.
+"""Addresses: the addresses of the metastore, and which is in use; all connections share them.
 
     alive ──silent for SILENT_S while a call waits──▶ probed ──any answer──▶ alive
                                                         └──none──▶ dead: its calls end, go elsewhere
 
 A metastore that hangs accepts connections and requests, and never answers. A long read looks the
 same from its own connection, so a short call on another connection distinguishes the two.
-All connections lead to one address. Behind two may be two metastores, or a metastore and its copy
-that lags; only the connection of polls is checked, so the others must not be elsewhere.
+All connections lead to one address. Two addresses may lead to two metastores, or to a metastore and
+a copy that lags. Only the connection of polls is checked, so no other connection may be elsewhere.
 """
 
 import logging

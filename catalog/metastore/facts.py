@@ -1,4 +1,4 @@
-"""Functions and column statistics: what hmsclient decodes of them, as facts that are sent on."""
+"""Functions and column statistics: the objects that hmsclient decodes, as facts for clients."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta

@@ -1,4 +1,4 @@
-"""hive-site.xml: how Hive's own clients reach the metastore, read from that file of theirs.
+"""hive-site.xml: reads from this file of Hive's clients how they reach the metastore.
 
 hive-site.xml ──▶ properties ──▶ MetastoreClient ◀── flags, which come first
 """

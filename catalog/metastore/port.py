@@ -1,4 +1,4 @@
-"""The port to the metastore: its events, what they make dirty, what is read, and the calls.
+"""The port to the metastore: its events, the objects that they make dirty, reads, and calls.
 
     RawEvent ──decoded──▶ Dirty… ──ordered──▶ Read ──calls of a Metastore──▶ ReadDone | ReadFailed
 

@@ -1,10 +1,11 @@
-"""Sasl: how a connection proves to the metastore who it is, and the frames that follow.
+"""Sasl: the login of a connection to the metastore, and the frames that follow it.
 
     START, mechanism ─▶ ┐
     OK, a token ──────▶ │ until the metastore says COMPLETE; then requests and replies are frames:
     ◀─ OK, a challenge  ┘ 4 bytes of length, and the bytes, which Kerberos may have encrypted
 
-As Hive's own client does it, over Thrift's TSaslTransport. Nothing here reads or writes a socket.
+The messages are those of Hive's own client, over Thrift's TSaslTransport. This module reads and
+writes no socket.
 """
 
 import struct

@@ -3,7 +3,7 @@
 Thrift's C decoder reads the reply, but is given no specification of the structs, except the one or
 two fields that name them: it skips the rest in C, builds no objects, and the structs are cut out of
 the recorded bytes at the marks. Measured on 5,000 partitions of 20 columns (4.5 MB): 12 ms, against
-170 ms for decoding, and every field survives, known here or not.
+170 ms for decoding; and every field survives, even a field that catalogd does not know.
 
     Capture (records) ──▶ C decoder (skips, marks) ──▶ Slicer.read ──▶ [(naming, bytes)]
 """

@@ -1,4 +1,4 @@
-"""Folders: where the data of tables lies, in rows that are stored with the entries that say so.
+"""Folders: the folders in which the data of tables lies, as rows that are stored with entries.
 
     entry ──read──▶ rows of its key ──same commit as the entry──▶ the store ──▶ found by path
 

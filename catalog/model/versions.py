@@ -2,8 +2,8 @@
 
     transaction ──▶ topics (in memory) ──▶ pending ──take──▶ the store's Commit ──▶ publish
 
-Invariant: a topic's version grows by one with each transaction; what is pending is exactly what the
-store does not have. Nothing of it leaves the process before the commit returned.
+Invariant: a topic's version grows by one with each transaction; exactly the pending transactions
+are not in the store. None of them leaves the process before the commit has returned.
 """
 
 from collections.abc import Iterable, Sequence

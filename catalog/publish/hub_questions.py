@@ -1,4 +1,4 @@
-"""HubQuestions: what pages ask of hubs, such as the name of the driver behind a report.
+"""HubQuestions: questions of pages to hubs, such as that for the driver behind a report.
 
     page ──ask──▶ loop ──ReadWriter──▶ each connected hub ──NamedFacts | Refused──▶ loop ──▶ page
 

@@ -4,9 +4,10 @@
        └─ not used for the timeout, or memory is short and it is among the oldest ──▶ a stub
                                                           a stub ──pulled──▶ loaded
 
-A stub says what exists and what changes: events raise its version, and read nothing. Subscribers
-report once a minute what they answered from memory. After a restart all tables count as just used.
-Invariant: what is unloaded was held whole, nothing of it is being read, and no pull waits for it.
+By its stub readers know that a table exists, and when it changes: events raise the version of the
+stub, and have nothing read. Subscribers report once a minute the tables for which memory answered.
+After a restart all tables count as just used.
+Invariant: a table that is unloaded was held whole, is not being read, and no pull waits for it.
 """
 
 from collections import OrderedDict

@@ -1,13 +1,13 @@
-"""Reconciliation: compares what is held with the metastore, slowly, and finds what no event told.
+"""Reconciliation: slowly compares the held objects with the metastore: not all changes have events.
 
     names  ──ListNames──▶ equal ──▶ NAMES_S later again, from the first database
     objects ──Read──▶ equal ──▶ the next; a round over all of them begins every ROUND_S at most
               └ differs: read again ──▶ suspected ──an event names it──▶ cleared
                                             └──no event, and it has changed──▶ drift
 
-Some changes leave no event: on Hive 2.3 those of databases and column statistics, and all those of
-a server without the listener, or with another kind of it. A drift of names is taken for such a
-server: ``missed`` keeps its text until new events arrive.
+Some changes leave no event: on Hive 2.3 those of databases and column statistics, and all changes
+by a server that does not have the listener, or has another kind of it. A drift of names counts as a
+sign of such a server: ``missed`` keeps its text until new events arrive.
 Invariants: one call of the metastore at a time, ``calls_per_s`` on average; an object counts as
 drift only if it was read again and published, and its event was not merely late.
 """

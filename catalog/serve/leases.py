@@ -1,10 +1,10 @@
-"""Leases: which client alone may change a table in the metastore, as pipelines agree.
+"""Leases: each gives one client alone the right to change a table in the metastore.
 
     free ──Lease──▶ held ──lease over──▶ lapsed ──Lease of another holder──▶ held by that
       ▲───ended──────┘ ▲────────renewed────┘
 
-The metastore cannot compare and set, so a client that is to be the only writer of a table
-takes the lease of the table, and renews it just before each change.
+The metastore has no call that compares and sets. So a pipeline that has to be the only writer of a
+table takes the lease of the table, and renews it just before each change.
 
 Invariant: a renewal succeeds only if nobody else has held the lease since its holder took it.
 """

@@ -1,4 +1,4 @@
-"""MetastoreQuestions: what clients request of the metastore that nobody holds.
+"""MetastoreQuestions: requests of clients for objects of the metastore that no process holds.
 
     question ──its client's turn──▶ ReadFacts ──metastore──▶ FactsRead ──▶ Inspected | Refused
 

@@ -7,7 +7,7 @@
     EventWaits: added ──a poll that began later──▶ its events are known ──all published──▶ taken
     TableWaits: added ──its client's turn──▶ its table is loaded ──▶ taken
 
-What a key stands for is the caller's: a table to load, a poll to end, a job to be done.
+The caller chooses the keys: a table to load, a poll to end, a job to be done.
 Invariants: no key and no peer without a request; requests are in the order of their time limits.
 """
 

@@ -1,4 +1,4 @@
-"""Where the data of tables lies, in the store: rows of entries, found by key and by location."""
+"""The folders of tables in the store: rows of entries, found by key and by location."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

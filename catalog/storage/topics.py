@@ -1,4 +1,4 @@
-"""Topics: what a store holds of each topic, as catalogd has it in memory from its start on."""
+"""Topics: loads each topic from the store into memory, when catalogd starts."""
 
 from collections.abc import Iterable
 from itertools import chain

@@ -4,7 +4,7 @@
       ▲                                                                  │ compared again
       └──────────────────────────────────────────────────────────────────┘
 
-The catalog moves while it is compared. So a difference counts only if it is found again, with the
+The catalog changes while it is compared. So a difference counts only if it is found again, with the
 same state of the metastore, after catalogd has caught up with everything that was committed before.
 """
 

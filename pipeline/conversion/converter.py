@@ -3,9 +3,9 @@
     source, copy ──▶ what differs by version ──▶ written below a new folder ──▶ listed once more
                                                     ──▶ lease checked ──▶ the metastore changed
 
-A pass recomputes everything from what is there, and a stream is passes, repeated as the source
-changes. So an interrupted run needs no repair: what it has written and the metastore does not name
-is deleted when files that were replaced are.
+A pass computes everything from the present state of the two tables, and a stream is a series of
+passes, one after each change of the source. So an interrupted run needs no repair: files that it
+has written and the metastore does not name are deleted together with files that were replaced.
 """
 
 import secrets

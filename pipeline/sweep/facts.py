@@ -1,7 +1,7 @@
 """Facts about files: made from a listing, and compared with the known facts. Pure.
 
-A change of files is explained when readers were notified of a change of the table after it: of a
-driver's report, of an event, of another sweep. What is not explained is a change of data.
+A change of files is explained if readers were notified of a change of the table after it: of a
+driver's report, of an event, of another sweep. A change that is not explained is one of data.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@
                           │ gap                        └─ acknowledged once a turn
                           └─ CatchUp ──chunks──▶ filed, never handed on; at its end stubs go out
 
-Invariant: a topic's ``version`` is its follower's position, and what is refused changes nothing.
+Invariant: a topic's ``version`` is its follower's position, and a refused message changes nothing.
 The hub is being seeded until every topic of the epoch has been caught up once.
 """
 

@@ -3,9 +3,9 @@
     a delta ──▶ every unrestricted subscriber, as it is
         └─cut once for each policy and level that somebody follows──▶ the readers of that policy
 
-A frame for them begins with the number that their policy has here. So it fits no prefix of another
-reader, and no prefix of theirs fits a frame for others. Without such readers a delta costs two
-look-ups.
+A frame for restricted readers begins with the number that their policy has at this hub. So it
+matches no prefix of any other reader, and none of their prefixes matches a frame for others.
+Without such readers a delta costs two look-ups.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -4,8 +4,8 @@
                           ▲                                          │
                           └────────── announced, or heard of ────────┘
 
-A driver is known by the id that it gives itself, so it is a single record, however often it comes
-anew. A driver that leaves while it is connecting or plain comes back: it is gone after AWAY_S only.
+A driver has one record, by the id that it gives itself, even if it connects many times. A driver
+that leaves while it is connecting or plain is expected back: it counts as gone only after AWAY_S.
 """
 
 from collections import Counter

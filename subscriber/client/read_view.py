@@ -1,4 +1,4 @@
-"""Several tables of one plan as they were at one moment, to be confirmed before use.
+"""ReadView: several tables of one plan as they were at one time, to be confirmed before use.
 
 read_view("a.b", "c.d") ──read each──▶ one look at catalogd: all current? ──yes──▶ ReadView
                           ▲─────────────── no: those that are stale ──┘

@@ -1,4 +1,4 @@
-"""Reader: reads from the view without lock or thread, and from the engine what is not held.
+"""Reader: reads from the view without lock or thread, and has the engine pull the rest.
 
 table() ──▶ Reader ──▶ view: open, of this incarnation? ──yes──▶ answered here
                              └──no──▶ the engine's thread: memory by now, else a pull

@@ -1,4 +1,4 @@
-"""Subscriber: the object that applications hold: checks arguments, and hands out what was read."""
+"""Subscriber: the object that applications hold: checks arguments, and returns catalog objects."""
 
 import os
 import secrets

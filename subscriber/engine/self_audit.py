@@ -4,9 +4,9 @@
                          │ both as of one version                              │
     not known ◀──no──────┴──yes──▶ equal │ differs ──▶ said, discarded, pulled ◀┘
 
-catalogd compares what is pulled with the metastore soon afterwards (catalog/reconcile), so that an
-answer is compared through all processes. What is only newer on one side does not differ: the reply
-waits until memory has its version, and says nothing of a table that has changed since.
+catalogd compares a pulled table with the metastore soon afterwards (catalog/reconcile), so that an
+answer is compared through all processes. A table that is only newer on one side does not differ:
+the reply waits until memory has its version, and proves nothing of a table that has changed since.
 Bounds: one pull an interval, which is a minute at least, of PART_BYTES_MAX.
 """
 

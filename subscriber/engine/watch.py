@@ -1,4 +1,4 @@
-"""Watch: the changes that one consumer has not read yet; of each object only the latest."""
+"""Watch: the changes that one consumer has not read yet, of each object only the latest."""
 
 import re
 import threading

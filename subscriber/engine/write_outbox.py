@@ -3,11 +3,11 @@
     add ──▶ intent ──acknowledged──▶ open, reported again every RENEW_S
     end ──▶ written | failed | abandoned ──acknowledged──▶ removed
 
-It outlives subscribers. The attached subscriber sends what is here; the next subscriber continues
-where that ended. With ``probe`` it begins with a report of no writes, to learn whether catalogd
-follows the metastore that they are of. Each write has a number by which catalogd applies it once,
-however often it is reported. What begins first is reported first, for one report is in flight at a
-time (WriteSender).
+The outbox outlives subscribers: the attached subscriber sends its writes, and the next continues
+where that one ended. With ``probe`` the first report has no writes, so that the driver learns
+whether catalogd follows its metastore. Each write has a number by which catalogd applies it once,
+even if it is reported many times. The write that begins first is reported first, because one report
+is in flight at a time (WriteSender).
 """
 
 import os

@@ -6,13 +6,13 @@
     full     ──Join──▶ waits ──Joined──▶ subscribed ──Barrier──▶ confirmed: may catch up
     minimal  subscribed ──Barrier──▶ confirmed ──Join──▶ Joined: the hub's position
 
-Versions are the same at every hub, so another one costs a registration and nothing else. At full
-the bytes are known before anything is subscribed to. At minimal a Joined that was requested behind
-the barrier is a position: every later delta comes. One Join and one barrier serve many topics; one
-barrier is under way at a time, and what is new meanwhile waits for the next. With another hub, or
-the same after a restart, everything that is followed is joined and subscribed to again; what is
-LIVE answers meanwhile. At a hub that was only slow, and has kept its id, nothing is joined again:
-otherwise its load would grow with its delay.
+Versions are the same at every hub, so that a change of the hub costs a registration and nothing
+else. At full, the bytes of a topic are known before the reader subscribes to it. At minimal, a
+Joined that was requested behind the barrier is a position: every later delta comes. One Join and
+one barrier serve many topics. One barrier is under way at a time, and new subscriptions wait for
+the next. With another hub, or the same hub after a restart, the reader joins all topics again, and
+subscribes to them; replicas that are LIVE answer meanwhile. At a hub that was only slow, and has
+kept its id, the reader joins nothing again: else the load of the hub would grow with its delay.
 """
 
 from collections.abc import Callable, Iterable

@@ -3,10 +3,11 @@
     ACCEPTED ──another start is seen──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
                                              └──catalogd: newer──▶ waits for the new epoch
 
-Each start of catalogd has an id; a store restored from an old copy is recognised by it. So
-nothing of a start is accepted before catalogd has compared it with what is held here; until then
-what was accepted before is served. A subscriber that holds nothing has nothing to compare, but even
-then it accepts no start of the same epoch or a lower epoch before catalogd has confirmed it.
+Each start of catalogd has an id, by which a store that was restored from an old copy is recognised.
+So a subscriber accepts nothing of a start before catalogd has compared the start with the content
+that the subscriber holds; until then it serves the content that it has accepted before. A
+subscriber that holds nothing has nothing to compare, but even then it accepts no start of the same
+epoch or a lower epoch before catalogd has confirmed it.
 """
 
 from collections import deque

@@ -1,15 +1,15 @@
 """The replicas of all followed topics: their catch-ups, their bytes, and which may be read.
 
-    full     entries are put in place; stubs among them end what was pulled, for its values are
-             withheld; watches are notified of what differs
-    minimal  stubs end what was pulled, and watches are notified of them; an invalidate-all marker
-             counts as a stub for every table
+    full     entries are put in place; a stub among them ends the pulled content of its table, whose
+             values catalogd withholds; watches are notified of differences
+    minimal  a stub ends the pulled content of its table, and watches are notified of it; an
+             invalidate-all marker counts as a stub for every table
 
 A topic is open to readers while its follower is LIVE, of one epoch with the namespace, and has
-reached its read floor. While a LIVE follower is below the floor, readers get only what was pulled
-at or above the floor. How a level follows another: topic_replica.py.
-Invariant: the bytes held never exceed the budget; room is made first, by evicting what was pulled,
-then by lowering the largest topics. The namespace is never lowered for another.
+reached its read floor. While a LIVE follower is below the floor, readers get only tables that were
+pulled at or above the floor. topic_replica.py says how a level follows another.
+Invariant: the bytes held never exceed the budget. Room is made first, by evicting pulled tables,
+then by lowering the largest topics. The namespace is never lowered for another topic.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@
       └─drop────┴───────────────────────────────────────────────────────────────────────┘
 
 A follower is LIVE, or BEHIND until it has a position (minimal) or is caught up (full). A level
-takes over only at or above the position of that which it replaces.
+takes over only at or above the position of the level that it replaces.
 """
 
 from collections.abc import Iterator

@@ -7,10 +7,9 @@
 
 Invariants: no call waits but ``poll``, ``rest``, ``use`` (until a bound address is free again) and
 ``close``. ``poll`` takes at most ``BATCH_MAX`` parts of each socket, of ``BATCH_BYTES_MAX``, so a
-flood on one socket delays what waits on another by one batch. A message of another shape than its
+flood on one socket delays frames on another by one batch. A message of another shape than its
 socket's is dropped and counted: a ROUTER receives peer and frame, other sockets one frame, and an
-XPUB only subscriptions. Every socket has keys: no frame is delivered of a key that is not
-admitted.
+XPUB only subscriptions. Every socket has keys, and drops frames of keys that are not admitted.
 
 ZeroMQ does not retry a server that refuses our key: the link does each ``RETRY_S``, on a new
 socket. A server that rotates its keys has one of several: the link tries each in turn.

@@ -3,21 +3,22 @@
     XPUB   (bound by a hub)      ──▶ XSUB     deltas, heartbeats; subscriptions come back
     ROUTER (bound by any daemon) ◀─▶ DEALER   control, bulk: everything with an answer
 
-Whatever ZeroMQ would default is set here, or left out with its reason: IMMEDIATE (a frame sent
-while the first connection is being made waits for it), ROUTING_ID (the ROUTER names its peers, so
-that nobody chooses a name), XPUB_NODROP (one stopped reader would stop all the others).
+This module sets every option for which ZeroMQ has a default that matters, but for three: IMMEDIATE
+(a frame that is sent while the first connection is being made waits for it), ROUTING_ID (the ROUTER
+names its peers, so that no peer chooses a name), XPUB_NODROP (one stopped reader would stop all the
+others).
 
-**Where bytes are bounded.** High-water marks count messages, not bytes, and ZeroMQ does not tell
-how much of a queue is left. So each type bounds the frame as well, and a queue holds at most
-mark x frame: 64 MiB for a reader that stopped, when frames are at most 64 KiB as the wire says.
-What is larger, 256 KiB chunks on a ROUTER, is bounded above by the credit that its reader gave.
-What an XSUB receives is bounded by the bytes that its process allows for it: beyond, TCP
+**Where bytes are bounded.** High-water marks count messages, not bytes, and ZeroMQ does not say how
+much of a queue is left. So each type bounds the frame as well, and a queue holds at most mark x
+frame: 64 MiB for a reader that stopped, with frames of at most 64 KiB as the wire says. Larger
+frames, the 256 KiB chunks on a ROUTER, are bounded by the credit that their reader has given. The
+frames that an XSUB has received are bounded by the bytes that its process allows: beyond these, TCP
 holds the XPUB back, which drops.
 
-**Who pings.** The XPUB: a reader that froze is cut off, and its queue there is freed. The
-reader must not: libzmq 4.3.5 ends a process (stream_engine_base.cpp: !_io_error) that pings over a
-connection that died while what it received filled a queue, and a reader's queue fills by a stall.
-One thing no option bounds: a peer that ends no message (MORE without end). Only keys keep such a
+**Who pings.** The XPUB does, so that a reader that froze is cut off, and its queue there is freed.
+The reader must not: libzmq 4.3.5 ends a process (stream_engine_base.cpp: !_io_error) that pings
+over a connection that died while its receive queue was full, and a stall of a reader fills its
+queue. No option bounds a peer that never ends a message (MORE without end). Only keys keep such a
 peer out, so every socket has them: `curve`.
 """
 

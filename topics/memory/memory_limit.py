@@ -1,4 +1,4 @@
-"""MemoryLimit: how a daemon stays below the limit of memory that it was given (``--mem_limit``).
+"""MemoryLimit: keeps a daemon below its limit of memory (``--mem_limit``).
 
 once a second: resident memory
     above the target ──▶ as much less content may be warm; what cools is freed to the system

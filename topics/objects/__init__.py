@@ -1,6 +1,6 @@
 """Catalog objects as bytes and back: names, Thrift structs, blocks, values, filters.
 
 Pure: plain functions and frozen values; msgpack and zstandard are used here, no Thrift library.
-What HMS returned is kept byte for byte; what is read from a peer is checked and raises WireError.
+Objects of HMS are kept byte for byte. Bytes from a peer are checked, and raise WireError.
 Names are imported from their modules: none is re-exported.
 """

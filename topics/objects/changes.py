@@ -1,4 +1,4 @@
-"""ChangeKind: what became of an object, in one word for watches, histories, logs and views."""
+"""ChangeKind: the kind of a change, in one word for watches, histories, logs and views."""
 
 from ..backports import StrEnum
 

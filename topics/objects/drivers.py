@@ -1,10 +1,10 @@
-"""Drivers: what an attached driver announces to its hub of itself, and the states that it has.
+"""Drivers: the facts that an attached driver announces to its hub, and the states of a driver.
 
     connecting ──▶ live ◀──▶ plain        unsupported: it could not be attached at all
         └──────────┴──────────┴──▶ detached, by its own word; gone, as its hub says
 
-``driver_facts`` is total: whatever the application of a driver returns, each fact is there, of its
-type and bounded.
+``driver_facts`` is total: it returns every fact, of its type and bounded, for anything that the
+application of a driver may return.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Facts of the metastore that nobody holds: they are read from it when somebody requests them."""
+"""Facts of the metastore that no process holds: catalogd reads them when a client requests them."""
 
 from dataclasses import dataclass
 

@@ -14,10 +14,10 @@ A filter is read once, where a text comes in, and is a term in its normal form f
 
     ds = '2026-11-01' and hour > 3   ──▶   ds=2026-11-01/hour=…
 
-Ranges may be too wide, and never are too narrow. Names are escaped, and so not quite in the order
-of their values: where a value has a character that is escaped, its name has ``%``. So the literal
-of a comparison is cut before such a character, and the names that are as the literal up to a ``%``
-or a ``/`` are covered beside its own range.
+Ranges may be too wide, and never are too narrow. Names are escaped, and therefore not quite in the
+order of their values: for an escaped character of a value its name has ``%``. So the literal of a
+comparison is cut before such a character. Beside its own range, the ranges cover the names that
+equal the literal up to a ``%`` or a ``/``.
 """
 
 from collections.abc import Callable, Iterable, Sequence

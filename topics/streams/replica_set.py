@@ -4,11 +4,11 @@
                                             ▲                    │ Credit, as chunks are processed
                                             └─── overdue, lost ──┘
 
-A hub follows its publisher by it, a subscriber its hub. The owner applies the steps that ``feed``
-yields, and sends the messages.
-Invariants: a stream without a topic is closed, so what still comes of it can be cancelled; a
-stream never has more credit than CREDIT_DEFAULT, nor more than the bytes that its topics are
-expected to bring, but at least one byte: less would never end.
+A hub has a replica set to follow its publisher, a subscriber to follow its hub. The owner applies
+the steps that ``feed`` yields, and sends the messages.
+Invariants: a stream without a topic is closed, so that its late chunks can be cancelled; a stream
+never has more credit than CREDIT_DEFAULT, nor more than the bytes that its topics are expected to
+bring, but at least one byte: with none it would never end.
 """
 
 from collections.abc import Callable, Iterable, Iterator

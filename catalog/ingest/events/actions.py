@@ -1,4 +1,4 @@
-"""Actions: the objects that an event makes dirty, with what it says of them.
+"""Actions: the objects that an event makes dirty, with their content in the event.
 
 Every event has a result. If an event cannot be decoded, or its type is unknown, the whole table
 that it names is dirty (``degraded``); if it names no table, its database is. An event of another

@@ -3,10 +3,10 @@
     ACTIVE ──pause──▶ PAUSED ──start──▶ ACTIVE ◀──answers── ERROR ◀──no answer, a refusal── ACTIVE
     DISABLED: they are never polled.    STOPPED: another metastore answers, and another core follows
 
-What is missing is read again by itself, so no state waits for an operator to invalidate everything.
-A pause, and a start elsewhere until it is committed, are an entry of the namespace: they outlast a
-restart of catalogd, and the epoch. In a pause catalogd reads nothing of the metastore: without
-polls nothing confirms that what was read is of one moment.
+catalogd by itself reads again what lost events may have changed, so that no state waits for an
+operator to invalidate everything. A pause, and a start elsewhere until it is committed, are an
+entry of the namespace: they outlast a restart of catalogd, and the epoch. In a pause catalogd reads
+nothing of the metastore, because only polls confirm that the results of reads are of one moment.
 """
 
 import time

@@ -1,12 +1,12 @@
-"""Identity: whether the metastore behind a new connection is that which was followed.
+"""Identity: whether the metastore behind a new connection is the metastore that was followed.
 
     new connection ──▶ Identify ──another UUID, a lower id, another event of a known id──▶ another
                           ├──a known event is there──▶ the same
                           └──they are gone, as logs are cleaned──▶ Identify, with tables
                                  half of them were created when ours were ──▶ the same, else another
 
-An address outlives the metastore behind it: a copy is put back, a failover leads to another
-database. Its event ids may continue ours, so they prove nothing.
+An address outlives the metastore behind it: an operator puts a copy back, or a failover leads to
+another database. The event ids of that metastore may continue ours, so ids alone prove nothing.
 Invariant: nothing of a connection is applied before its metastore was found to be the same.
 """
 

@@ -4,10 +4,9 @@
                                                                    └─ABORT_TXN──▶ nothing
 
 A write into an ACID or insert-only table leaves no event of its own: Hive 4 notes it in another
-table of its database than the log, and Hive 3 nowhere. The commit does not name the tables; a
-transaction gets a write id before it writes a table.
-Of a transaction that got its write id before the first event that was read here nothing is known,
-so its commit makes nothing dirty.
+table of its database than the log, and Hive 3 nowhere. The event of a commit does not name the
+tables, but a transaction gets a write id of a table before it writes the table. If a transaction
+got its write id before the first event that catalogd has read, its commit makes nothing dirty.
 """
 
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Unsendable: finds the events that a metastore cannot send, however few it is asked for.
+"""Unsendable: finds the events that a metastore cannot send, even if a poll requests only these.
 
     NEWEST ──answers──▶ FIRST ──▶ WIDEN ──answers──▶ NARROW ──one id is left──▶ CONFIRM ──fails──▶
        └─fails─▶ over: it sends no event at all      over: it was a hiccup ◀──answers──┘      found

@@ -3,11 +3,13 @@
     names ──next──▶ chunk ──accept──▶ slices ──▶ the next chunk … ──over──▶ what differs is read
                 events meanwhile ──▶ ``need`` ─────────────────────────────────────┘
 
-Read as a whole the table would be LOADING: readers would lose it, and get all of it again. Its
-partitions are read a chunk at a time instead, and forgotten once they are compared.
-Invariants: nothing of the table is published before all of it was compared, so that readers never
-see some of the lost changes without the others. A partition that changes after its chunk was read
-is named by an event, and read again with what differs. Memory: a chunk, and the names.
+If catalogd read the table as a whole, the table would be LOADING: readers would lose it, and get
+all of it again. So catalogd reads its partitions a chunk at a time, and discards each chunk once it
+is compared. Memory: a chunk, and the names.
+
+Invariant: nothing of the table is published before all of it was compared, so that readers never
+see some of the lost changes without the others. If a partition changes after its chunk was read, an
+event names it, and catalogd reads it again with the partitions that differ.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

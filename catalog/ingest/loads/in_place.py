@@ -1,16 +1,17 @@
-"""InPlace: applies to what is held the objects that events bring, without a call of the metastore.
+"""InPlace: applies the objects in events to the held content, without a call of the metastore.
 
-An event has the object as its writer sent it, or without parameters that the server leaves out of
-messages, and it may be older than what was read since. So it is applied only where this is proved:
+An event has the object as its writer sent it, perhaps without parameters that the server leaves out
+of messages, and it may be older than a read since. So an object is applied only if one of these is
+proved; else catalogd reads it from the metastore:
 
-    altered   the object before, as the event has it, says what is held, and has the same fields
-    renamed   likewise, of a partition of which no column statistics are told
-    added     its fields and parameters are those of a partition of the table that is held, or was
-    dropped   nothing is left to differ
+    altered   the event's object before the change equals the held object, and has the same fields
+    renamed   likewise, of a partition without column statistics in the event
+    added     the object has the fields and parameters of a partition of the table, held now or once
+    dropped   nothing is left that could differ
     written   the object itself stays as it is held
 
-All else is read, as are tables that are being read already: what was read may be newer.
-Invariant: what is held after an event equals what the metastore had after that event.
+A table that is being read already is read again: the result under way may be newer than the event.
+Invariant: the held content after an event equals what the metastore had after that event.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -2,10 +2,11 @@
 
     {…, "partitions": [{"ds": "1"}, …], "partitionListJson": ["{…}", …]}  ──▶  {…, …: null}
 
-The partitions of an event that is larger than what is applied in place of one poll are read again
-from the metastore, so that their names are enough. Nearly all of its message are the objects: the
-thread that reads events skips these string by string, and turns go on meanwhile. To decode 100 MB
-would stop turns for a second, even in that thread: Python lets no other run until json is done.
+If an event is larger than all that one poll may apply in place, catalogd reads its partitions again
+from the metastore, so that their names are enough. Nearly all bytes of such a message are objects:
+the thread that reads events skips them string by string, and turns go on meanwhile. To decode
+100 MB would stop turns for a second even in that thread, because json runs no other thread of
+Python until it is done.
 """
 
 import re

@@ -4,14 +4,15 @@
                         └──────── an event overtakes the read ────────▶ dirty again
 
 Invariants: no two reads of one table run at once, apart from the chunks of a large table
-(large_tables.py); what is published equals the metastore at one moment, because a poll that began
-after the read brought no event that touches it: it confirms the read.
-Partitions that are written without a pause would wait for ever: after TOGETHER_TRIES_MAX reads
-that only events of partitions overtook, what was read is published, each partition as of its read.
-Where events are not polled, nothing waits for a confirmation.
+(large_tables.py); a published result equals the metastore at one moment, because a poll *confirms*
+it: a poll that began after the read brought no event that touches it.
+Partitions that are written without a pause would wait for ever. So after TOGETHER_TRIES_MAX reads
+that only events of partitions overtook, the result is published, each partition as of its read.
+Without polls no result waits for a confirmation.
 
-``seq`` is the arrival number of an event, which the poller gave to the batch that it came in: what
-waits for events waits for the lowest number of all that is dirty or being read (NEVER: nothing is).
+``seq`` is the arrival number of an event, which the poller gave to the batch of the event. A caller
+that waits for events waits for the lowest number of all dirty objects and of all reads (NEVER:
+there are none).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

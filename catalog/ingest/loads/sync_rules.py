@@ -4,9 +4,10 @@
 
     off before and after ──▶ SKIP        off before, on after ──▶ RELOAD        else ──▶ APPLY
 
-An event that holds the table's object says what was so at its time; of others what is held counts.
-The parameter itself is always followed, and so are databases. What is held of a table that is off
-is as of its last read: neither an event nor a comparison changes it; an operator's refresh does.
+For an event that has the table's object, the parameters in that object count; for others, those of
+the held object. catalogd always follows the parameter itself, and databases. The held content of a
+table that is off is as of its last read: neither events nor comparisons change it, but an
+operator's refresh does.
 """
 
 import json

@@ -2,7 +2,7 @@
 
     replace | end ──▶ changes, in memory ──take──▶ the commit of the entries that say so
 
-Invariant: it answers as the store will once what is changed is committed.
+Invariant: it answers as the store is going to, once the changes are committed.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """Matching: a term as a test of the values of a partition of one table.
 
-What is NULL, or of another type than its column, matches no comparison, as in SQL.
+A value that is NULL, or of another type than its column, matches no comparison, as in SQL.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Terms: a filter of partitions as a tree, whatever language it was written in, and its form.
+"""Terms: a filter of partitions as a tree, the same for each language of filters, and its form.
 
-There is no term for ``not``: a parser puts the contrary of each comparison in its place. That means
+There is no term for ``not``: instead, a parser puts the contrary of each comparison. The meaning is
 the same, because NULL makes both a comparison and its contrary false. Messages carry a term as its
 form:
 
