@@ -4,8 +4,9 @@ A turn: receive from hubs (they see only what is committed), from read threads a
 let the core decide, commit, then send to hubs and clients.
 
 While the disk of the store is full, or a file of the store is not where it was, catalogd tries the
-commit again once a second, and does nothing else: hubs and drivers serve what they have, and say
-how long catalogd has been silent.
+commit again once a second. Meanwhile it answers questions about itself, refuses orders with the
+reason, and keeps all else that arrives: hubs and drivers serve what they have, and say how long
+catalogd has been silent.
 """
 
 import gc
@@ -63,7 +64,8 @@ from .publish import publisher
 from .publish.hub_questions import HubQuestions, Known
 from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import AdmitGranted
-from .status import CatalogStatus, verdict
+from .serve.storeless import answer_without_store
+from .status import CatalogStatus, answer, verdict
 from .storage.store import Store
 from .storage.topics import load_topics
 
@@ -73,6 +75,10 @@ STATUS_S: Final = 0.5  # between two statuses
 CLIENTS_S: Final = 0.5  # between two looks at the list of clients
 CHUNKS_S: Final = 0.0005  # of a turn, for chunks, and one chunk more: then deltas have their turn
 STORE_S: Final = 1.0  # between two looks for the store's files, and two tries of a failed commit
+KEPT_BYTES_MAX: Final = (
+    16 << 20
+)  # of frames that wait for the store: an hour of 50 hubs' heartbeats
+KEPT_COST: Final = 200  # of a frame, besides its bytes
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 
 log = logging.getLogger(__name__)
@@ -147,6 +153,9 @@ class Catalogd:
         self._effects: deque[Effect] = deque()  # to be performed; what is left waits for the store
         self._store_failed_at: float | None = None  # since when nothing can be stored, if it is so
         self._store_at = 0.0  # when the next look for the store's files is due
+        self._kept: list[ReceivedFrame] = []  # what arrived since the store failed, in order
+        self._kept_bytes = 0  # of ``_kept``, with KEPT_COST for each
+        self._kept_all = True  # False: there was no room for some, and hubs are greeted anew
         self._memory_at = 0.0  # when the next look at what is resident is due
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
@@ -209,8 +218,10 @@ class Catalogd:
         if self._store_failed_at is not None:
             self._store_again(self._store_failed_at)
             return
-        received = self._link.poll(self._timeout_s())
+        received = self._link.poll(0.0 if self._kept else self._timeout_s())
         self._begin_turn()
+        if self._kept_bytes:
+            received = [*self._take_kept(), *received]
         requests: list[Fact] = []
         for one in received:
             self._on_received(one, requests)
@@ -324,11 +335,50 @@ class Catalogd:
 
     def _store_again(self, failed_at: float) -> None:
         """Try again, after a pause, what could not be stored; later effects wait for it."""
-        time.sleep(STORE_S)
+        until = time.monotonic() + STORE_S
+        while not self._stopping and (left_s := until - time.monotonic()) > 0:
+            for one in self._link.poll(left_s):
+                if not self._answered(one):
+                    self._keep(one)
         self._begin_turn()
         if self._perform_all():
             log.info("serving: the store is written again, after %.0f s", self._now - failed_at)
             self._status_at = self._now  # what it said of the store is over
+
+    def _answered(self, one: ReceivedFrame) -> bool:
+        """Answer what can be answered of the last status; return whether that was done."""
+        problem, client = self.status.store_problem, self._admitted.get(one.public)
+        if one.name != SERVICE or client is None or problem is None:
+            return False
+        try:
+            message: Message = decode(one.frame)
+        except WireError:
+            return False
+        found = answer_without_store(
+            message, client, problem=problem, answer=lambda asked: answer(self.status, asked)
+        )
+        return found is not None and self._link.send(SERVICE, encode(found), one.peer)
+
+    def _keep(self, one: ReceivedFrame) -> None:
+        """Keep a frame until the store is written again; what finds no room is repeated then.
+
+        Clients repeat their requests, and hubs that are greeted anew say again what they hold.
+        """
+        self._kept_bytes += len(one.frame) + KEPT_COST
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept_all = False
+        if self._kept_all:
+            self._kept.append(one)
+
+    def _take_kept(self) -> list[ReceivedFrame]:
+        kept, self._kept = self._kept, []
+        self._kept_bytes = 0
+        if not self._kept_all:
+            self._kept_all = True
+            kept = [one for one in kept if one.name == SERVICE]
+            for hub in self._hubs:
+                self._drive(hub, publisher.Lost("more arrived than waits for the store"))
+        return kept
 
     def _perform_all(self) -> bool:
         """Perform the effects in their order; return False, and keep the rest, if one fails.

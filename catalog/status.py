@@ -377,6 +377,8 @@ def events(status: CatalogStatus) -> dict[str, Cell]:
     """Return how the metastore's events are followed, by the name of each fact."""
     again = f"{status.metastore.missing}: everything is read again"
     why = status.metastore.polls or (again if status.metastore.missing else "")
+    if status.store_problem is not None:
+        why = f"nothing is published: {status.store_problem}"
     return event_facts(
         replace(status.processor, because=status.processor.because or why),
         status.events,

@@ -51,7 +51,7 @@ def state_of(facts: Mapping[str, Any]) -> str:
 
 def _state(facts: Mapping[str, Any]) -> str:
     found = state_of(facts)
-    if facts["state"] != EventState.ACTIVE.value:
+    if facts["state"] != EventState.ACTIVE.value or facts["because"]:
         return found
     return f"{found}, {'behind' if facts['lag_events'] else 'up to date'}"
 

@@ -146,10 +146,12 @@ def exit_code(error: TopicastError) -> int:
 
 
 def next_step(error: TopicastError) -> str:
-    """Return what follows the text of an error about an object that there is not: where to look.
+    """Return what follows the text of an error: the command that lists what there is, or says why.
 
     Empty: the text says it itself, as far as anything can be done.
     """
+    if isinstance(error, NotReady) and "topicast " not in str(error):
+        return ": topicast status says why"
     if not isinstance(error, NoSuchObject) or isinstance(error, NotVisible):
         return ""
     table, is_partition, _ = error.name.partition("/")

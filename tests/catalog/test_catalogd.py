@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from topicast.catalog import catalogd as module
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection
 from topicast.catalog.core import Catalog, CatalogSettings
 from topicast.catalog.effects import Fact, FloorRaised, Requested
@@ -33,12 +34,19 @@ from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone, stub
 from topicast.topics.verdict import Serving
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages.answers import Inspected
-from topicast.topics.wire.messages.catalog import Grant, Granted
+from topicast.topics.wire.messages.answers import Inspected, Reasons
+from topicast.topics.wire.messages.catalog import Grant, Granted, Validate, Validated
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.data import SOURCE_LOAD
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import ReadHistory, ReadStatus
+from topicast.topics.wire.messages.questions import (
+    Order,
+    ReadEventLog,
+    ReadHistory,
+    ReadStatus,
+    ReadTableStates,
+    ReadVerdict,
+)
 
 WAIT_S = 60.0
 STABLE = WindowState(last_id=41, stable_id=41)
@@ -289,6 +297,82 @@ def test_reads_of_the_store_beyond_a_number_are_refused_in_the_next_turn(
     assert counts["refused"] == 0
     found.turn()
     assert counts["refused"] == 2
+
+
+@pytest.fixture
+def moved(shell: Callable[..., Shell], tmp_path: Path) -> Iterator[tuple[Shell, Link, Path]]:
+    """Yield a catalogd whose store is not where it was, an operator's link, and the missing file.
+
+    The file is beside its place, as ``away``.
+    """
+    credential, clients = credential_of(ClientRole.OPERATOR, Clients())
+    found, lock = shell(), tmp_path / "catalogd.lock"
+    found.catalogd.admit(clients)
+    with closing(Link(credential.pair)) as operator:
+        operator.connect_dealer("catalogd", found.address, PAIR.public)
+        answers(found, operator, ReadStatus(request=1))
+        lock.rename(tmp_path / "away")
+        found.turn(passed_s=2.0)
+        yield found, operator, lock
+
+
+def test_questions_about_catalogd_are_answered_and_orders_refused_while_nothing_is_stored(
+    moved: tuple[Shell, Link, Path],
+) -> None:
+    found, operator, _ = moved
+    verdict = answers(found, operator, ReadVerdict(request=2))
+    assert isinstance(verdict, Reasons)
+    assert (verdict.rows[0].state, verdict.rows[0].code) == ("not serving", "store_moved")
+    refresh = Order(request=3, sender="ann", order="refresh", arguments=("d.t",))
+    states = ReadTableStates(request=5, tables=("d.t",))
+    for message in (refresh, ReadEventLog(request=4), states):
+        refused = answers(found, operator, message)
+        assert isinstance(refused, Refused)
+        assert (refused.request, refused.code) == (message.request, "RETRY")
+        assert "catalogd.lock: was deleted, moved or replaced; put the" in refused.message
+
+
+def test_what_arrives_while_nothing_is_stored_is_answered_in_its_order_afterwards(
+    moved: tuple[Shell, Link, Path],
+) -> None:
+    found, operator, lock = moved
+    for request in (2, 3, 4):
+        operator.send("catalogd", encode(Validate(request=request, epoch=5, claims=())))
+    found.turn()
+    answered = operator.poll(0.01)
+    assert answered == []
+    lock.with_name("away").rename(lock)
+
+    def all_came() -> bool:
+        found.turn()
+        answered.extend(operator.poll(0.01))
+        return len(answered) == 3
+
+    until(all_came, timeout_s=WAIT_S)
+    messages = [decode(one.frame) for one in answered]
+    assert [one.request for one in messages if isinstance(one, Refused | Validated)] == [2, 3, 4]
+
+
+def test_hub_of_which_more_arrives_than_waits_for_the_store_is_greeted_anew(
+    shell: Callable[..., Shell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES_MAX", 0)
+    lock = tmp_path / "catalogd.lock"
+    with greeted(shell) as (found, hub, peer):
+        lock.rename(tmp_path / "away")
+        found.turn(passed_s=2.0)
+        hub.send("hub", b"garbage that nobody has read", peer)
+        found.turn()
+        (tmp_path / "away").rename(lock)
+        reasons = set[str]()
+
+        def is_left() -> bool:
+            found.turn()
+            reasons.add(found.publishers[0].reason)
+            return "more arrived than waits for the store" in reasons
+
+        until(is_left, timeout_s=WAIT_S)
+    assert found.core.counts.frames_undecodable == 0
 
 
 def test_old_tombstones_are_forgotten_by_store_and_topics(

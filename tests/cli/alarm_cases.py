@@ -470,8 +470,14 @@ CASES: Final = (
         ("TopicastComparisonStopped", "comparison_stopped"),
         lambda: [*status(None, uncompared()), "", *page_of_events(uncompared(), "comparison")],
     ),
-    Case(("store_full",), lambda: [*status(None, catalogd(store_problem=FULL))]),
-    Case(("store_moved",), lambda: [*status(None, catalogd(store_problem=MOVED))]),
+    Case(
+        ("store_full",),
+        lambda: [*status(hub(publisher_silent_s=42.0), catalogd(store_problem=FULL))],
+    ),
+    Case(
+        ("store_moved",),
+        lambda: [*status(hub(publisher_silent_s=42.0), catalogd(store_problem=MOVED))],
+    ),
     Case(("memory_short",), lambda: [*status(None, catalogd(memory=SHORT))]),
     Case(
         ("TopicastDriversProblem", "drivers_problem"),

@@ -8,7 +8,9 @@ from typing import Final
 import pytest
 
 from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
+from topicast.cli.terminal.exit_codes import DEGRADED
 from topicast.subscriber import Subscriber
+from topicast.tests.cli.processes import topicast
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import database, revise
 from topicast.tests.waiting import until
@@ -62,6 +64,12 @@ def test_folder_that_is_moved_back_is_used_again(
         state = tmp_path / "state"
         away = state.rename(tmp_path / "away")
         wait_until_said(daemons)
+        done = topicast("status", f"--statestores={daemons.hub_address}")
+        assert done.returncode == DEGRADED
+        assert "catalogd.lock: was deleted, moved or replaced\n    -> put the files" in done.stdout
+        done = topicast("refresh", TABLE, f"--statestores={daemons.hub_address}")
+        assert "is not ready: " in done.stderr
+        assert "put the files back" in done.stderr
         revise(client, [TABLE], 1)
         away.rename(state)
         catalog.sync(WAIT_S)
