@@ -49,8 +49,8 @@ Topic: TypeAlias = int | str
 class Subscriber:
     """The metastore's catalog, as fresh as the last push, within a budget.
 
-    Use it as a context manager: it is ready on entry. Any thread may call it. Names are taken
-    in any case, as Hive does. After a fork the child must make its own.
+    Use it as a context manager: it is ready on entry. Any thread may call it. Names may be written
+    in any case, as in Hive. After a fork the child has to make a subscriber of its own.
     """
 
     def __init__(
@@ -72,32 +72,33 @@ class Subscriber:
         driver_facts: Callable[[], Facts] | None = None,
         command: bool = False,
     ) -> None:
-        """Read the settings; nothing is connected before ``open``.
+        """Read the settings, and connect to no server before ``open``.
 
-        A setting that is None is taken from the environment, as TOPICAST_BUDGET, else it has the
+        A setting that is None comes from the environment, such as TOPICAST_BUDGET, else it has the
         default that docs/reference/settings.md lists.
 
         Args:
             statestores: Addresses of hubs, separated by commas; the first is preferred.
-            budget: Bytes that may be held, as 1000, "256MB" or "5%" of the memory that the
-                container, else the machine, allows.
+            budget: Bytes that the subscriber may hold, as 1000, "256MB" or "5%" of the memory that
+                the container, else the machine, allows.
             timeout_s: How long a call may wait for another process.
-            name: Under which operators see it; else host and process id.
+            name: The name by which operators see it; else host and process id.
             max_staleness_s: Fail reads once catalogd was silent for so long; else never.
-            self_audit_s: Compare a table that is held with catalogd so often, 60 s or more; 0:
-                never.
-            levels: auto: choose each topic's level by use; full: follow all that fits, from the
-                start.
-            always: Tables to hold whether they are read or not, as "finance.*,sales.orders".
-            never: Tables to pull for each read, never held; counts first.
+            self_audit_s: Compare a held table with catalogd each time that so long has passed, 60 s
+                or more; 0: never.
+            levels: auto: choose each topic's level by use; full: follow all topics that fit at
+                full, from the start.
+            always: Tables to hold even if nobody reads them, as "finance.*,sales.orders".
+            never: Tables to pull for each read and never to hold; takes precedence over ``always``.
             metastore: URIs of the metastore that this process writes to.
-            key_file: What it joins with; else TOPICAST_KEY, the content of a key file, else
-                TOPICAST_KEY_FILE, else driver.key of this user's keys.
+            key_file: The file with the subscriber's key; else TOPICAST_KEY, the content of such a
+                file, else TOPICAST_KEY_FILE, else driver.key of this user's keys.
             credential: The content of a key file that was read already, instead of its path.
-            outbox: Writes to be reported that outlive this subscriber; None: its own writes only.
-            driver_facts: Returns what ``topicast drivers`` shows of this application, without
-                waiting; None: it is not listed there.
-            command: Whether it belongs to a command that ends soon, and not to an application:
+            outbox: Keeps writes to be reported beyond the end of this subscriber; None: the
+                subscriber has an outbox of its own.
+            driver_facts: Returns the facts that ``topicast drivers`` shows of this application,
+                without waiting; None: the application is not listed there.
+            command: Whether the subscriber is of a command that ends soon, not of an application:
                 lists of subscribers and drivers leave it out.
 
         Raises:
@@ -138,7 +139,7 @@ class Subscriber:
 
     @classmethod
     def in_front_of(cls, reader: Reader) -> Self:
-        """Return a subscriber, open, whose core something else runs: a simulator, for example."""
+        """Return an open subscriber whose core another object runs, such as a simulator."""
         made = cls.__new__(cls)
         made._begin(reader, has_own_outbox=False)
         return made
@@ -192,8 +193,8 @@ class Subscriber:
         """Connect, and return once the namespace and the initial topics are live.
 
         Raises:
-            NotReady: not within ``timeout_s``; says what is missing.
-            AuthRefused: not within ``timeout_s``, because a server does not accept our key.
+            NotReady: it took longer than ``timeout_s``; says what is missing.
+            AuthRefused: likewise, because a server does not accept our key.
             OverBudget: the namespace does not fit; says the bytes needed.
             ConfigError: there is no key, or its file cannot be used; says how to mend that.
         """
@@ -225,9 +226,10 @@ class Subscriber:
         return self
 
     def close(self) -> None:
-        """Leave, and end the engine's thread; a second time, or in a forked child, nothing.
+        """Leave the hub, and end the engine's thread; a second call, or a forked child's, does not.
 
-        Writes of its own that catalogd has not acknowledged are waited for FLUSH_S.
+        The call waits, FLUSH_S at most, until catalogd has acknowledged the writes of this
+        subscriber's own outbox.
         """
         if self._pid != os.getpid():
             return
@@ -246,7 +248,7 @@ class Subscriber:
         """Return a database.
 
         Raises:
-            NoSuchObject: there is none of that name.
+            NoSuchObject: there is no database of that name.
         """
         name = arguments.database(name, "name")
         return self._reader.names(lambda view: view.database(name))
@@ -265,10 +267,10 @@ class Subscriber:
 
         Raises:
             NoSuchObject: there is no such table.
-            LinkError: it had to be pulled and did not come in time.
-            SourceError: the metastore cannot read it, or it is too large to be held.
+            LinkError: it had to be pulled, and the reply did not come in time.
+            SourceError: the metastore cannot read the table, or it is too large to be held.
 
-        Cost: 10 µs from a joined topic, but for the first time after a change.
+        Cost: 10 µs from a joined topic; the first call after a change decodes the table.
         """
         db, table = arguments.table(name)
         return self._reader.table(db, table).head_of(db, table).table
@@ -281,17 +283,18 @@ class Subscriber:
         names: Iterable[str] | None = None,
         values: Values | None = None,
     ) -> tuple[Partition, ...]:
-        """Return the partitions of ``name`` that match ``filter``, sorted by name; without one all.
+        """Return the selected partitions of ``name``, sorted by name; without a selection, all.
 
-        ``filter`` is a condition as Spark SQL has it after WHERE, on partition columns compared
-        with literals: ``ds >= '2026-11-01' and hour in (3, 4) and not region like 'eu%'``.
-        ``names`` selects the existing partitions of these names, as ``ds=2026-11-01/hour=3``,
-        ``values`` for those that have them, as ``{"ds": "2026-11-01"}`` or, in order of the
-        columns, ``("2026-11-01", 3)``; "" is any, and so are the last values that are left out.
+        Give one of these at most. ``filter``: a condition as Spark SQL has it after WHERE, on
+        partition columns compared with literals, such as
+        ``ds >= '2026-11-01' and hour in (3, 4) and not region like 'eu%'``. ``names``: the names of
+        partitions, as ``ds=2026-11-01/hour=3``; those that do not exist are left out. ``values``:
+        values of partition columns, as ``{"ds": "2026-11-01"}`` or, in the order of the columns,
+        ``("2026-11-01", 3)``; "" matches any value, and so do the last values if they are left out.
 
         Raises:
             NoSuchObject: there is no such table.
-            UsageError: ``filter``, ``names`` or ``values`` are not valid, or not for this table.
+            UsageError: ``filter``, ``names`` or ``values`` is not valid, or not for this table.
             LinkError, SourceError: as ``table``.
         """
         db, table = arguments.table(name)
@@ -309,7 +312,8 @@ class Subscriber:
     ) -> tuple[str, ...]:
         """Return the sorted names of the partitions that ``partitions`` would return.
 
-        Where they are not held, only names come, a few bytes each, and are not kept.
+        If memory does not hold the partitions, only their names are pulled, a few bytes each, and
+        are not kept.
 
         Raises:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
@@ -321,14 +325,14 @@ class Subscriber:
         return selected_names(request, found, lambda: self.table(name).partition_columns)
 
     def folders(self, name: str) -> tuple[str, ...]:
-        """Return where the data of ``name`` lies: its location, then folders elsewhere, sorted.
+        """Return the folders of the data of ``name``: its location, then those elsewhere, sorted.
 
-        Those are of partitions that do not lie in the table's own.
+        A folder elsewhere is of a partition that does not lie in the table's location.
 
         Raises:
             NoSuchObject, LinkError, SourceError: as ``partitions``.
 
-        Cost: as ``table``; as ``partitions`` if a partition lies in a folder of another name.
+        Cost: as ``table``; as ``partitions`` if a folder does not have its partition's name.
         """
         db, table = arguments.table(name)
         head = self._reader.table(db, table).head_of(db, table)
@@ -343,13 +347,13 @@ class Subscriber:
     def sync(self, timeout_s: float | None = None, *, scope: str = "") -> None:
         """Return once everything that HMS had committed before the call is visible here.
 
-        ``scope``: only what was committed of this table (``db.table``), or of this database and
-        its tables (``db``): changes of others that are still being read are not waited for.
+        ``scope``: a table (``db.table``), or a database with its tables (``db``), of which alone
+        changes are waited for.
 
         Raises:
             UsageError: ``scope`` is neither a database nor a table.
-            NotReady: not within ``timeout_s``; says who lags: the metastore, catalogd and for which
-                object, statestored, or this subscriber.
+            NotReady: it took longer than ``timeout_s``; says who lags: the metastore, catalogd and
+                for which object, statestored, or this subscriber.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         limit_s = self._limit_s(timeout_s)
@@ -360,11 +364,11 @@ class Subscriber:
     def functions(self, database: str) -> tuple[Function, ...]:
         """Return the permanent functions of ``database``, sorted by name.
 
-        Nobody holds them: catalogd reads them from the metastore now, in one call.
+        No process holds functions: catalogd reads them from the metastore now, in one call.
 
         Raises:
             NoSuchObject: there is no such database.
-            SourceError: the metastore refuses to say.
+            SourceError: the metastore refuses the call.
             NotReady: it did not answer in time.
         """
         return functions_of(self._reader, arguments.database(database, "database"))
@@ -378,18 +382,18 @@ class Subscriber:
     ) -> tuple[ColumnStatistics, ...]:
         """Return the statistics that the metastore has of columns, by partition and column.
 
-        Nobody holds them: catalogd reads them from the metastore now. Each names the version of its
-        table: while ``table(name).version`` is the same, no change of them has arrived here, nor of
-        the table's data.
+        No process holds statistics: catalogd reads them from the metastore now. Each result has the
+        version of its table. While ``table(name).version`` is the same, no change of the statistics
+        has arrived here, nor of the table's data.
 
-        ``columns``: their names; None: all that are not of partitions. ``partitions``: of these,
-        as ``ds=2026-11-01/hour=3``; None: those of the table as a whole, which Hive keeps of tables
-        without partitions only.
+        ``columns``: their names; None: all columns that are no partition columns. ``partitions``:
+        names, as ``ds=2026-11-01/hour=3``; None: statistics of the table as a whole, which Hive
+        keeps only for tables without partitions.
 
         Raises:
             NoSuchObject: there is no such table.
             UsageError: a name of a column or a partition is not valid.
-            SourceError: the metastore refuses to say.
+            SourceError: the metastore refuses the call.
             NotReady: it did not answer in time.
         """
         return statistics_of(
@@ -404,9 +408,10 @@ class Subscriber:
     def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.
 
-        Each comes with its version now, 0 if there is no table, or no known version. It takes one
-        round trip, however many. It is the table's own entry that is looked at. What cannot be
-        confirmed counts as changed: a version of another epoch, or a number without an epoch.
+        The result has the present version of each; 0: there is no such table, or catalogd does not
+        know its version. catalogd looks at the table's own entry. A version that it cannot confirm
+        counts as changed: one of another epoch, or a number without an epoch. Cost: one round trip
+        for all tables.
 
         Raises:
             UsageError: a name is not a table's, or a version is not a number.
@@ -425,7 +430,7 @@ class Subscriber:
         """Return those of the tables ``names`` that catalogd may have in a newer version.
 
         A change of partitions counts. So do tables whose topic is not followed, and tables that
-        catalogd has not loaded: nothing is known of them. One round trip, however many.
+        catalogd has not loaded: their changes are not known. Cost: one round trip for all tables.
 
         Raises:
             UsageError: a name is not a table's.
@@ -443,7 +448,7 @@ class Subscriber:
         return frozenset(name for at, name in enumerate(asked) if at in stale)
 
     def read_view(self, *names: str, timeout_s: float | None = None) -> ReadView:
-        """Return the tables ``names`` with their partitions, as they were at one moment.
+        """Return the tables ``names`` with their partitions, as they were at one time.
 
         Raises:
             NoSuchObject: there is no such table.
@@ -457,9 +462,9 @@ class Subscriber:
         )
 
     def contents(self, *, may_wait: bool = True) -> Contents:
-        """Return the reads for parts of ours that hand on the bytes of objects.
+        """Return the reads for parts of Topicast that pass the bytes of objects on.
 
-        ``may_wait=False``: from memory alone, without waiting for anybody.
+        ``may_wait=False``: they answer from memory alone, and wait for no process.
         """
         budget_bytes = self._settings.budget_bytes
         return Contents(self._reader, may_wait=may_wait, budget_bytes=budget_bytes)
@@ -467,10 +472,11 @@ class Subscriber:
     def note_reads(self, name: str, *, times: int = 1, whole: bool = False) -> None:
         """Count reads of the table ``name`` that a cache in front of this subscriber has answered.
 
-        They choose levels as reads do. ``whole``: of its partitions, too.
+        Such reads count for the levels of topics as reads of this subscriber do. ``whole``: the
+        reads were of the table's partitions, too.
 
         Raises:
-            UsageError: it is not a table's name, ``times`` is not a number from 1 to 1000, or
+            UsageError: ``name`` is not a table's name, ``times`` is not a number from 1 to 1000, or
                 ``whole`` is neither True nor False.
         """
         db, table = arguments.table(name)
@@ -479,18 +485,18 @@ class Subscriber:
             self._reader.note_read(db, table, whole=of_partitions)
 
     def topic_of(self, name: str) -> int:
-        """Return the number of the topic that the table ``name`` is in, or would be in.
+        """Return the number of the topic of the table ``name``, which need not exist.
 
         Raises:
-            UsageError: it is not a table's name.
+            UsageError: ``name`` is not a table's name.
         """
         return self._reader.topic_of(arguments.table(name))
 
     def topics(self, *which: Topic) -> tuple[TopicInfo, ...]:
-        """Return every topic, or those of ``which``: how it is followed, and what it costs.
+        """Return of every topic, or those of ``which``, how it is followed, and what it costs.
 
         Raises:
-            UsageError: one of ``which`` is neither the number of a topic nor a table's name.
+            UsageError: an item of ``which`` is neither the number of a topic nor a table's name.
         """
         every = self._reader.facts(self._core.topics)
         if not which:
@@ -505,14 +511,15 @@ class Subscriber:
     def join(self, topics: Topic | Iterable[Topic], level: str = LEVELS[FULL]) -> None:
         """Follow a topic, or several, at ``level``: full, minimal or none; return once it is so.
 
-        Each topic is meant by its number, or by the name of a table that is in it.
-        At full everything is held; at minimal what is pulled, until it changes.
-        Several are one request: all are joined, or an error says why and none is.
+        A topic is given by its number, or by the name of a table in it. At full the whole topic is
+        held; at minimal its pulled tables, each until it changes. Several topics are one request:
+        all are joined, or an error says why, and none is.
 
         Raises:
             OverBudget: together they do not fit; says the bytes needed.
             UsageError: there is no such topic or level, or the level is not offered.
-            StaleMetadata: topics were numbered anew meanwhile: each has other tables, join again.
+            StaleMetadata: the number of topics has changed meanwhile, so that each has other
+                tables: join again.
         """
         if arguments.text(level, "level") not in LEVELS:
             raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")
@@ -520,38 +527,38 @@ class Subscriber:
         self._reader.call(partial(self._core.join, named, number))
 
     def drop(self, topics: Topic | Iterable[Topic]) -> None:
-        """Follow a topic, or several, no longer; their tables are pulled when they are read.
+        """Follow a topic, or several, no longer: each read of their tables pulls from then on.
 
-        Each topic is meant by its number, or by the name of a table that is in it.
+        A topic is given by its number, or by the name of a table in it.
 
         Raises:
-            UsageError: there is no such topic; nothing is dropped.
+            UsageError: there is no such topic; no topic is dropped.
         """
         self.join(topics, LEVELS[NONE])
 
     def unfollowed(self) -> Unfollowed:
-        """Return the topics of which changes do not arrive, or do not yet; it does not wait.
+        """Return the topics whose changes do not arrive, or do not yet, without waiting.
 
         Cost: 0.1 µs for each topic.
         """
         return self._core.view.unfollowed()
 
     def shortage(self) -> Shortage:
-        """Return why topics are not followed, and the budget that would do.
+        """Return why topics are not followed, and the budget that would hold all.
 
         Raises:
-            OverBudget: nothing can be followed, because not even the names of tables fit.
+            OverBudget: no topic can be followed, because not even the names of tables fit.
         """
         return self._reader.facts(self._core.shortage)
 
     def prefer(self, topics: Topic | Iterable[Topic]) -> None:
-        """Follow ``topics`` before others, where those that are watched do not all fit the budget.
+        """Follow ``topics`` before other watched topics, if not all of them fit the budget.
 
-        Each is meant by its number, or by the name of a table that is in it. They replace those of
+        A topic is given by its number, or by the name of a table in it. The topics replace those of
         the last call.
 
         Raises:
-            UsageError: there is no such topic; nothing is changed.
+            UsageError: there is no such topic; the topics of the last call stay.
         """
         wanted = frozenset(self._reader.numbers(arguments.topics(topics)))
         self._reader.facts(partial(self._core.prefer, wanted))
@@ -559,8 +566,9 @@ class Subscriber:
     def follows(self, name: str) -> bool:
         """Return whether memory holds the table ``name``, so that a watch sees each change of it.
 
-        What somebody else reads of it after that may be kept until the watch sees a change. If it
-        is not held it is pulled first, and catalogd loads it.
+        If memory does not hold the table, the call pulls it first, for which catalogd loads it. A
+        caller that gets True, and then reads the table elsewhere, may keep the result until the
+        watch sees a change.
 
         Raises:
             LinkError, SourceError: as ``table``.
@@ -572,12 +580,12 @@ class Subscriber:
         return False
 
     def pin(self, name: str) -> None:
-        """Keep the table ``name`` whole, pulled anew after each change; return once it is held.
+        """Keep the table ``name`` whole, pulled after each change; return once it is held.
 
         Raises:
             NoSuchObject: there is no such table.
-            OverBudget: it does not fit with the other pins; says the bytes needed.
-            NotReady: not held within ``timeout_s``; it is pinned, and tried again.
+            OverBudget: the table does not fit with the other pins; says the bytes needed.
+            NotReady: it took longer than ``timeout_s``; the table is pinned, and pulls go on.
         """
         db, table = arguments.table(name)
         self._reader.call(partial(self._core.pin, db, table))
@@ -598,12 +606,12 @@ class Subscriber:
     ) -> bool:
         """Report to all readers that data of the table or path ``wanted`` was written.
 
-        Only for what the metastore does not notice: an ``INSERT`` into existing partitions,
-        files put under a table's location. ``partitions``: their names, or with a slash at the
-        end how they begin; none: any of them. ``failed``: it ended in an error.
+        Report only writes that the metastore does not notice, such as an ``INSERT`` into existing
+        partitions, or files put under a table's location. ``partitions``: names, or with a slash at
+        the end how names begin; empty: any partition. ``failed``: the write ended in an error.
         ``overwritten``: files that were there are gone.
 
-        Returns within ``wait_s`` whether catalogd has it; if not, it is reported until it has.
+        Returns within ``wait_s`` whether catalogd has the report; it is sent until catalogd has it.
 
         Raises:
             UsageError: ``wanted`` is neither a table nor a path, or a partition's name is invalid.
@@ -616,9 +624,9 @@ class Subscriber:
         return limit_s > 0 and self._outbox.wait(number, timeout_s=limit_s)
 
     def write_intent(self, wanted: str, partitions: Iterable[str] = ()) -> WriteIntent:
-        """Report that a write begins; the context manager's end reports how it ended.
+        """Report that a write begins; the end of the context manager reports how the write ended.
 
-        If this process dies meanwhile, everybody takes the data for changed after 30 s.
+        If this process dies meanwhile, the data counts as changed for all readers after 30 s.
 
         Raises:
             UsageError: as ``report_write``.
@@ -627,7 +635,7 @@ class Subscriber:
         return WriteIntent(self._outbox, wanted, partitions)
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
-        """Return within ``timeout_s`` whether catalogd has every write."""
+        """Wait until catalogd has every report, at most ``timeout_s``; return whether it has."""
         return self._outbox.flush(arguments.timeout_s(timeout_s))
 
     def stats(self) -> Stats:
@@ -635,7 +643,7 @@ class Subscriber:
         return self._reader.facts(self._core.stats)
 
     def freshness(self) -> Freshness:
-        """Return how old what is held may be; it does not wait, so that it can be read often.
+        """Return how old the held content may be, without waiting, so that it can be read often.
 
         Cost: 0.1 µs for each topic.
         """
@@ -655,11 +663,12 @@ class Subscriber:
     def watch(self, pattern: str = "*", *, wait: bool = True) -> Watch:
         """Yield changes of the objects that match ``pattern``, from now on, until closed.
 
-        ``sales.*`` matches the tables of a database, ``sales`` the database and its tables. Latest
-        state, not history: of an object that changes often the newest change is seen.
+        ``sales.*`` matches the tables of a database, ``sales`` the database and its tables. A watch
+        has the latest state, not the history: of an object that changes often it yields the newest
+        change.
 
-        It returns once every topic is followed that can be. With ``wait=False`` it returns at once,
-        and changes are missed as long as their topic is among those of ``unfollowed``.
+        The call returns once every topic is followed that can be. With ``wait=False`` it returns at
+        once, and the watch misses changes as long as their topic is among those of ``unfollowed``.
 
         Raises:
             LinkError: the hub has not confirmed every topic in time.
