@@ -1,9 +1,9 @@
-"""Contents: a subscriber's objects, for parts of ours that hand their bytes on.
+"""Contents: a subscriber's objects, for parts of Topicast that pass their bytes on.
 
-    at once    from memory alone, and quickly: raises NotAtOnce where that is not possible
-    may wait   pulls from catalogd what memory may not answer, as ``Subscriber`` does
+    at once    from memory alone, and quickly; raises NotAtOnce if that is not possible
+    may wait   pulls objects from catalogd that memory may not answer with, as ``Subscriber`` does
 
-Each result is of one moment, and stays as it is whatever is pushed meanwhile.
+Each result is of one version, and does not change when deltas arrive.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class NotAtOnce(LinkError):
-    """Memory may not answer, or the answer would take long: a thread that may wait has to ask."""
+    """Memory may not answer, or would take long: the caller needs a thread that may wait."""
 
 
 class ContentReader(Protocol):
@@ -48,11 +48,11 @@ class ContentReader(Protocol):
 
 
 class Contents:
-    """Reads of a catalog. Any thread may call it.
+    """Reads of a catalog, for any thread.
 
-    Each method raises NoSuchObject where the view has none of that name, and LinkError or
-    SourceError as the methods of ``Subscriber``; UsageError: a selector does not fit the table;
-    OverBudget, of these: what it selects is too large to be pulled.
+    Each method raises NoSuchObject if the view has no object of the name, and LinkError or
+    SourceError as the methods of ``Subscriber``; with a selector also UsageError, if it does not
+    fit the table, and OverBudget, if the selected partitions are too large for one pull.
     """
 
     def __init__(self, source: ContentReader, *, may_wait: bool, budget_bytes: int) -> None:
@@ -77,7 +77,7 @@ class Contents:
         return self._names(lambda view: view.records(db))
 
     def head(self, db: str, table: str) -> Head:
-        """Return what a table's own entry says."""
+        """Return a table's own entry, decoded."""
         found = self._source.view().table(db, table)
         if found is not None:
             self._source.note_read(db, table, whole=False)
@@ -88,9 +88,9 @@ class Contents:
         return found.head_of(db, table)
 
     def version(self, db: str, table: str) -> Version | None:
-        """Return the version of a table in memory; None: it is not held, or not there.
+        """Return the version of a table in memory; None: memory does not hold it.
 
-        This counts as no read, and nothing is pulled.
+        The call counts as no read, and pulls nothing.
         """
         try:
             found = self._source.view().table(db, table)
@@ -101,7 +101,7 @@ class Contents:
         return Version(found.head_of(db, table).table.version, found.epoch)
 
     def partitions(self, db: str, table: str, selector: Selector) -> TableSnapshot:
-        """Return what has the partitions that ``selector`` selects, and the table itself."""
+        """Return a snapshot with the table and the partitions that ``selector`` selects."""
         found = self._select(PartitionRequest(db, table, selector))
         assert isinstance(found, TableSnapshot)
         return found

@@ -1,4 +1,4 @@
-"""Functions and column statistics, which nobody holds: read through catalogd, page after page."""
+"""Functions and column statistics, which no process holds: read through catalogd, page by page."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -22,10 +22,10 @@ class FactReader(Protocol):
     """The methods of a subscriber's reader for versions and for questions to catalogd."""
 
     def table(self, db: str, table: str) -> TableSnapshot:
-        """Get a table's own entry, from memory or from catalogd."""
+        """Return a snapshot with the table's own entry, from memory or from catalogd."""
 
     def ask(self, question: MetastoreQuestion[A]) -> A:
-        """Get what catalogd reads from the metastore."""
+        """Return the answer to ``question``, which catalogd reads from the metastore."""
 
 
 def functions_of(source: FactReader, db: str) -> tuple[Function, ...]:

@@ -22,21 +22,22 @@ from .. import arguments
 from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view
-SHOWN_MAX: Final = 10  # of its tables, where it is shown
+SHOWN_MAX: Final = 10  # of its tables, in its repr
 
-Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # positions of what is stale
+Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]
+"""Returns the positions of the stale claims in an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionedTable:
-    """A table with its partitions; nothing that changed after ``version`` of its topic is in it."""
+    """A table with its partitions, as of the topic version ``version``."""
 
     snapshot: TableSnapshot
     version: Version
 
 
 class ReadView:
-    """Tables as they were at one moment; it does not change, whatever is written meanwhile."""
+    """Tables as they were at one time; later writes do not change it."""
 
     def __init__(self, tables: Mapping[TableId, VersionedTable], validate: Validate) -> None:
         self._tables = tables
@@ -46,7 +47,7 @@ class ReadView:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: a read view holds nothing but memory."""
 
     def __repr__(self) -> str:
         names = [table_name(*name) for name in islice(self._tables, SHOWN_MAX)]
@@ -54,12 +55,20 @@ class ReadView:
         return f"<ReadView of {', '.join(names)}{more}>"
 
     def table(self, name: str) -> Table:
-        """Return the table ``name``, which was named at the start."""
+        """Return the table ``name``, one of those of this read view.
+
+        Raises:
+            UsageError: it is not one of them.
+        """
         db, table = arguments.table(name)
         return self._snapshot(db, table).head_of(db, table).table
 
     def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002
-        """Return its partitions that match ``filter``, sorted by name; without a filter all."""
+        """Return the partitions of ``name`` that match ``filter``, by name; None: all of them.
+
+        Raises:
+            UsageError: the table is not one of this read view, or ``filter`` is not for it.
+        """
         db, table = arguments.table(name)
         selector = ALL
         if filter is not None:
@@ -67,10 +76,10 @@ class ReadView:
         return self._snapshot(db, table).partitions(db, table, selector)
 
     def confirm(self) -> None:
-        """Return if all tables were unchanged at one moment during this call.
+        """Return if no table had changed at some time during this call.
 
         Raises:
-            StaleMetadata: some are not; says which. Retriable: read and plan again.
+            StaleMetadata: some tables have changed; says which. Retriable: read and plan again.
         """
         stale = _stale_of(self._tables, self._validate)
         if stale:
@@ -103,12 +112,12 @@ def open_read_view(
     validate: Validate,
     deadline: float,
 ) -> ReadView:
-    """Read all, check that they were current at one moment, and read again those that were not.
+    """Read all tables ``names``, and again those that changed, until all are current at one time.
 
-    ``read`` is given the seconds that it may take.
+    ``read``: returns a table, within the seconds that it is given.
 
     Raises:
-        NotReady: they could not be read until ``deadline``, or changed faster.
+        NotReady: the tables could not be read until ``deadline``, or changed faster.
     """
     tables: dict[TableId, VersionedTable] = {}
     missing = names
@@ -132,10 +141,10 @@ def _stale_of(tables: Mapping[TableId, VersionedTable], validate: Validate) -> t
 def claims_of(
     known: Iterable[tuple[TableId, int]], *, whole: bool
 ) -> tuple[int, tuple[Claimed, ...]]:
-    """Return the epoch to validate in, and the claims about the tables ``known``, by version.
+    """Return the newest epoch of ``known``, and the claims that its tables have these versions.
 
-    That is the newest of their epochs. A version of another epoch is always stale: it is sent as
-    0, which no table has, so that the answer names the table's version now.
+    A version of another epoch is always stale. Its claim has version 0, which no table has, so that
+    the answer has the table's present version.
     """
     versions = tuple(known)
     epoch = max((epoch_of(version) for _, version in versions), default=0)

@@ -43,7 +43,7 @@ CLAIM_BYTES: Final = 24  # of a claim, besides its names
 
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, object] | Sequence[object]
-"""Of partition columns: some, by name, or the first, in order; "" is any."""
+"""Values of partition columns: by name, or of the first columns in their order; "" matches any."""
 
 
 class Engine(Protocol):
@@ -51,11 +51,11 @@ class Engine(Protocol):
 
     @property
     def running(self) -> bool:
-        """Whether it runs, in this process."""
+        """Whether the engine runs, in this process."""
 
     @property
     def failure(self) -> str:
-        """Why it runs no more, if that was an error of ours; else empty."""
+        """The error of ours that has ended the engine; empty: there was none."""
 
     def clock(self) -> float:
         """Return the time of the core, in seconds; they pass also while the machine sleeps."""
@@ -68,7 +68,7 @@ class Engine(Protocol):
 
 
 class Reader:
-    """For any thread; ``engine`` is None before ``open``."""
+    """Reads of one subscriber, for any thread; ``engine`` is None before ``open``."""
 
     def __init__(self, core: Core, settings: Settings) -> None:
         self.engine: Engine | None = None
@@ -80,8 +80,8 @@ class Reader:
         """Return the engine.
 
         Raises:
-            UsageError: it does not run, or not in this process.
-            LinkError: it has ended with an error of ours.
+            UsageError: the engine does not run, or not in this process.
+            LinkError: an error of ours has ended it.
         """
         if self._pid != os.getpid():
             raise UsageError("this subscriber belongs to the process that made it: make another")
@@ -92,10 +92,10 @@ class Reader:
         return self.engine
 
     def view(self) -> View:
-        """Return what is held.
+        """Return the held content.
 
         Raises:
-            LinkError: it is older than the application allows.
+            LinkError: the content is older than the application allows.
         """
         engine, view = self.running(), self.core.view
         limit = self.settings.max_staleness_s
@@ -106,7 +106,7 @@ class Reader:
     def call(self, operation: Operation[T], *, timeout_s: float | None = None) -> T:
         """Run an operation of the core in the engine, and return its result.
 
-        If the engine restarts meanwhile, the operation is run once more after that.
+        If the engine restarts meanwhile, the operation runs once more after the restart.
         """
         limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit_s
@@ -116,17 +116,17 @@ class Reader:
             return self._begin(operation, deadline)
 
     def ask(self, question: MetastoreQuestion[A]) -> A:
-        """Get what catalogd reads from the metastore."""
+        """Return the answer to ``question``, which catalogd reads from the metastore."""
         return self.call(partial(self.core.ask, question))
 
     def facts(self, operation: Operation[T]) -> T:
-        """Return what is known of the engine itself, which need not be ready for that."""
+        """Return the result of an operation about the engine, which need not be ready for it."""
         return self.running().call(operation, timeout_s=self.settings.timeout_s)
 
     def topic_of(self, name: TableId) -> int:
-        """Return the number of the topic that a table is in, or would be in."""
+        """Return the number of the topic of a table, which need not exist."""
         self.running()
-        if not self.core.view.num_topics:  # of another thread, before ``open`` has returned
+        if not self.core.view.num_topics:  # another thread calls, before ``open`` has returned
             self.call(self.core.ready)
         return table_topic(*name, self.core.view.num_topics)
 
@@ -140,13 +140,13 @@ class Reader:
         self.core.note_read(db, table, whole=whole)
 
     def table(self, db: str, table: str) -> TableSnapshot:
-        """Get a table's own entry, from memory or from catalogd."""
+        """Return a snapshot with the table's own entry, from memory or from catalogd."""
         self.note_read(db, table, whole=False)
         content = self.view().table(db, table)
         return self._pull(db, table, TABLE_ONLY) if content is None else content
 
     def select(self, request: PartitionRequest, *, bytes_max: float = inf) -> Result:
-        """Get partitions from memory or from catalogd, which may send listings of names instead.
+        """Return partitions from memory or from catalogd, which may send listings of their names.
 
         Raises:
             OverBudget: catalogd has sent more than ``bytes_max``.
@@ -158,7 +158,7 @@ class Reader:
         return self.call(partial(self.core.read, request, bytes_max=bytes_max))
 
     def versioned(self, name: TableId, timeout_s: float) -> VersionedTable:
-        """Get a table whole, and the version up to which that is known to be current."""
+        """Return a whole table, and the version up to which it is known to be current."""
         view = self.view()
         epoch, reached = view.reached(*name)
         snapshot = view.partitions(*name)
@@ -170,9 +170,9 @@ class Reader:
     def validate(
         self, epoch: int, claims: tuple[Claimed, ...], *, timeout_s: float | None = None
     ) -> Mapping[int, Version]:
-        """Return the positions of the stale ``claims``, and the versions of their tables now.
+        """Return the present versions of the tables of stale ``claims``, by their positions.
 
-        That takes a round trip for each message that the claims fill.
+        Cost: a round trip for each message that the claims fill.
         """
         stale: dict[int, Version] = {}
         begin = 0
@@ -185,7 +185,7 @@ class Reader:
         return stale
 
     def names(self, read: Callable[[View], T | None]) -> T:
-        """Read the namespace, as soon as it answers."""
+        """Read the namespace, once it is open."""
         deadline = time.monotonic() + self.settings.timeout_s
         while (found := read(self.view())) is None:
             self.call(self.core.namespace, timeout_s=deadline - time.monotonic())
@@ -199,10 +199,10 @@ class Reader:
         names: Iterable[str] | None = None,
         values: Values | None = None,
     ) -> Selector:
-        """Return which partitions of a table are meant.
+        """Return the selector of the partitions that a caller wants.
 
         Raises:
-            UsageError: they are selected in two ways, or in a way that is not for this table.
+            UsageError: the caller selects in two ways, or in a way that is not for this table.
         """
         if sum(way is not None for way in (text, names, values)) > 1:
             raise UsageError(
@@ -215,7 +215,7 @@ class Reader:
         return ALL if values is None else by_values(self._in_order(name, values))
 
     def _begin(self, operation: Operation[T], deadline: float) -> T:
-        """Run an operation; after a restart once all is set again as the application had it."""
+        """Run an operation; after a restart, wait first until levels and pins are set again."""
         if self.core.recovering:
             left_s = max(deadline - time.monotonic(), 0.0)
             self.running().call(self.core.ready, timeout_s=left_s)

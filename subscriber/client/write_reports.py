@@ -1,7 +1,7 @@
-"""The reports of an application's own writes, of which other readers are notified.
+"""Reports of an application's own writes, so that other readers are notified of them.
 
-with catalog.write_intent("sales.orders", ["ds=2026-11-01"]): …    intent ──▶ written, or failed
-catalog.report_write("sales.orders")                                 written
+with catalog.write_intent("sales.orders", ["ds=2026-11-01"]): …   intent ──▶ written, or failed
+catalog.report_write("sales.orders")                              written
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from ..engine.write_outbox import WriteOutbox
 
 
 class WriteIntent:
-    """A write that has begun. ``partitions`` may be set until it ends."""
+    """A write that has begun; the writer may set ``partitions`` until it ends."""
 
     def __init__(self, outbox: WriteOutbox, wanted: str, partitions: Iterable[str] = ()) -> None:
         """Report that the write begins.
@@ -50,16 +50,16 @@ class WriteIntent:
         """Report that the write has ended; ``overwritten``: files that were there are gone.
 
         Raises:
-            UsageError: ``partitions`` were set to something that is not a partition's name.
+            UsageError: ``partitions`` has an item that is not a partition's name.
         """
         self._end(_state(failed=failed, overwritten=overwritten))
 
     def abandon(self) -> None:
-        """Report that nothing was written."""
+        """Report that the write has changed nothing."""
         self._end(ABANDONED)
 
     def wait(self, timeout_s: float) -> bool:
-        """Return within ``timeout_s`` whether catalogd has what was reported last.
+        """Return within ``timeout_s`` whether catalogd has the last report of this write.
 
         Raises:
             UsageError: catalogd follows another metastore.
@@ -93,10 +93,10 @@ def report_write(
 
 
 def report_statement(outbox: WriteOutbox, wanted: str, *, named: bool) -> int:
-    """Report that a statement has changed the table ``wanted``, and no data; return its number.
+    """Report that a statement has changed the table ``wanted``, but no data; return its number.
 
-    ``named``: it was created, dropped or renamed; else it is described otherwise, or partitions
-    came or went.
+    ``named``: the table was created, dropped or renamed; False: its description has changed, or
+    partitions came or went.
 
     Raises:
         UsageError: ``wanted`` is not a table's name.
@@ -118,5 +118,5 @@ def object_name(wanted: str) -> str:
 
 def _state(*, failed: bool, overwritten: bool) -> WriteState:
     if arguments.flag(failed, "failed"):
-        return FAILED  # which may have changed anything
+        return FAILED  # a failed write may have changed any of the data
     return OVERWRITTEN if arguments.flag(overwritten, "overwritten") else WRITTEN

@@ -13,26 +13,27 @@ from ...topics.objects.changes import ChangeKind
 from .. import arguments
 from ..protocol.effects import Change
 
-WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
+WAITING_MAX: Final = 100_000  # objects that wait: every table of a large metastore
 ALL: Final = "*"
 
 
 class Watch(Iterator[Change]):
-    """Yields changes until it, or its subscriber, is closed. For one thread at a time.
+    """Yields changes until the watch, or its subscriber, is closed. For one thread at a time.
 
-    If more than WAITING_MAX objects wait, or the engine has restarted, StaleMetadata is raised
-    once: the consumer reads again what it follows, and goes on with the next change.
+    If more than WAITING_MAX objects wait, or the engine has restarted, the next call raises
+    StaleMetadata once: the consumer then reads again what it follows, and goes on with the next
+    change.
     """
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._matches = None if pattern == ALL else re.compile(_expression(pattern)).match
         self._ready = threading.Condition()
-        self._waiting: dict[str, Change] = {}
-        self._lost = False
-        self._woken = False  # by ``wake``, since it was waited for
-        self.closed = False  # nothing more will come
-        self._urgent: Callable[[Change], bool] | None = None  # of the thread that rests
+        self._waiting: dict[str, Change] = {}  # by object, the oldest change first
+        self._lost = False  # whether changes were lost since the last call
+        self._woken = False  # whether ``wake`` was called since the last wait
+        self.closed = False  # no change comes any more
+        self._urgent: Callable[[Change], bool] | None = None  # ``unless`` of the thread that rests
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -48,7 +49,7 @@ class Watch(Iterator[Change]):
         return change
 
     def next_within(self, timeout_s: float | None) -> Change | None:
-        """Return the next change; None if none comes in time, or the watch is closed.
+        """Return the next change; None: none has come in time, or the watch is closed.
 
         Raises:
             StaleMetadata: changes were lost: read again, then go on.
@@ -60,7 +61,7 @@ class Watch(Iterator[Change]):
             return self._waiting.pop(next(iter(self._waiting)))
 
     def all_within(self, timeout_s: float) -> tuple[Change, ...]:
-        """Return everything that waits, once there is anything; else as ``next_within``."""
+        """Return all changes that wait, once any does; none, and errors: as ``next_within``."""
         with self._ready:
             self._await_news(timeout_s, until=lambda: self._woken or self._has_news())
             waiting, self._waiting = self._waiting, {}
@@ -89,20 +90,20 @@ class Watch(Iterator[Change]):
             self._ready.notify_all()
 
     def lose(self) -> None:
-        """Discard what waits: changes were lost, and its consumer is notified."""
+        """Discard the changes that wait, and notify the consumer that changes were lost."""
         with self._ready:
             self._waiting.clear()
             self._lost = True
             self._ready.notify_all()
 
     def close(self) -> None:
-        """End the iteration, in whichever thread it waits."""
+        """End the iteration, also in a thread that waits for a change."""
         with self._ready:
             self.closed = True
             self._ready.notify_all()
 
     def offer(self, changes: tuple[Change, ...]) -> None:
-        """Add what matches, merged with the change of the same object that waits."""
+        """Add the changes that match, each merged with a change of its object that waits."""
         matching = changes
         if self._matches is not None:
             matching = tuple(one for one in changes if self._matches(one.object))
@@ -145,14 +146,14 @@ class Watch(Iterator[Change]):
 
 
 def _expression(pattern: str) -> str:
-    """Return the expression for names; a database alone also matches the names of its tables."""
+    """Return the expression for names; the name of a database matches its tables, too."""
     if "." in pattern:
         return translate(pattern)
     return f"{translate(pattern)}|{translate(f'{pattern}.*')}"
 
 
 class Watches:
-    """The open watches of one subscriber; it does not keep a watch alive."""
+    """The open watches of one subscriber, held weakly."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -169,7 +170,7 @@ class Watches:
         return bool(self._watches)
 
     def offer(self, changes: tuple[Change, ...]) -> bool:
-        """Offer ``changes`` to all; False if no watch is open."""
+        """Offer ``changes`` to all watches; return False if none is open."""
         for held in self._watches:
             watch = held()
             if watch is None or watch.closed:
@@ -193,7 +194,7 @@ class Watches:
                 watch.wake()
 
     def close(self) -> None:
-        """Close all."""
+        """Close all watches."""
         for held in self._watches:
             watch = held()
             if watch is not None:
@@ -208,5 +209,5 @@ def _is_urgent(urgent: Callable[[Change], bool], changes: tuple[Change, ...]) ->
     """Return whether one of ``changes`` ends a rest; an error of ``urgent`` ends it, too."""
     try:
         return any(map(urgent, changes))
-    except Exception:  # noqa: BLE001 - it is not our function
+    except Exception:  # noqa: BLE001 - the function is the application's
         return True

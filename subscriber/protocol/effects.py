@@ -26,7 +26,7 @@ class Connection(StrEnum):
 
 
 class EngineRestarted(NotReady):
-    """The engine has failed, and runs again: the call may have been carried out or not."""
+    """The engine has failed, and runs again: it may have carried out the call, or not."""
 
 
 # Facts
@@ -51,7 +51,7 @@ class DroppedFrame:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionProblem:
-    """Why a server is not reached, or does not admit us; empty: all are reached, and admit us."""
+    """Why a server is not reached, or does not admit us; empty: there is no such server."""
 
     text: str
 
@@ -73,7 +73,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class BeginAnew:
-    """Open all sockets anew and restart the core: ``why`` says why nothing held may be used."""
+    """Open all sockets again and restart the core; ``why`` the held content is not valid now."""
 
     why: str
 
@@ -82,12 +82,11 @@ class BeginAnew:
 class Change:
     """A change of the object ``object``, which is ``db`` or ``db.table``.
 
-    ``version`` is the version of the topic that brought the change: the namespace's for objects
-    that were created or dropped. ``validate`` takes an object's own version. ``origin`` is where
-    catalogd saw the change first: events, reports, orders; catch-up where that is lost.
-    ``files``: whether its files may read differently; else partitions were added or dropped, or it
-    was described.
-    ``overwritten``: files that it had are known to be gone.
+    ``version``: of the topic that brought the change, which is the namespace for objects that were
+    created or dropped. (``validate`` takes an object's own version, not this.) ``origin``: where
+    catalogd saw the change first: events, reports, orders; catch-up if that is not known any more.
+    ``files``: queries may read other files, or their files differ; False: partitions were added or
+    dropped, or the description has changed. ``overwritten``: files that the object had are gone.
     """
 
     object: str
@@ -115,7 +114,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """Receive them no longer."""
+    """Receive data frames that begin with ``prefix`` no longer."""
 
     prefix: bytes
 
@@ -143,9 +142,9 @@ class ConnectCatalog:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Take these for the public keys of the hub that is followed, and of catalogd; empty: unknown.
+    """Accept these public keys of the hub that is followed, and of catalogd; empty: unknown.
 
-    Of each the current one and, if it is known, the next.
+    Each server has its present key and, if that is known, its next.
     """
 
     hub: PublicKeys
@@ -168,7 +167,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinsNotHeld:
-    """Warn that so many pinned ``tables`` are not held: all need more than there is room for."""
+    """Warn that so many pinned ``tables`` are not held: pins need more bytes than their room."""
 
     tables: int
     needed_bytes: int
@@ -177,7 +176,7 @@ class PinsNotHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """Warn ``why`` the ``hub`` at an address does not register us; empty: it does by now."""
+    """Warn ``why`` the ``hub``, an address, does not register us; empty: it does by now."""
 
     hub: str
     why: str
@@ -185,7 +184,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerDiffers:
-    """Warn that memory answered for ``table`` what catalogd does not have at the same version."""
+    """Warn that memory and catalogd differ about ``table`` at the same version: in ``what``."""
 
     table: str
     what: str

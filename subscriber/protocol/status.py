@@ -8,10 +8,10 @@ from ...topics.topic import table_topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInfo:
-    """One topic as it is followed here.
+    """One topic as this subscriber follows it.
 
-    ``lag_s``: time since it was last known to be current. ``full_bytes``: what it would take at
-    level full. ``why``: the reason for its level, in plain words.
+    ``lag_s``: time since the topic was last known to be current. ``full_bytes``: the bytes that it
+    takes at level full. ``why``: the reason for its level, for people.
     """
 
     id: int
@@ -26,7 +26,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class Unfollowed:
-    """The table topics of which changes do not arrive, of ``num_topics``; false if there is none.
+    """The table topics whose changes do not arrive, of ``num_topics``; false if there are none.
 
     A topic that is behind is followed: its catch-up brings what has changed.
     """
@@ -38,19 +38,19 @@ class Unfollowed:
         return bool(self.topics)
 
     def topic_of(self, table: str) -> int:
-        """Return the topic that ``table``, as ``db.table``, is in, or would be in."""
+        """Return the topic of ``table``, as ``db.table``, which need not exist."""
         db, _, name = table.lower().partition(".")
         return table_topic(db, name, self.num_topics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """How old what is held may be.
+    """How old the held content may be.
 
-    ``current_at``: the time, by ``topics.clock.seconds``, as of which catalogd was heard, and every
-    followed topic known to be current; -infinite if one never was. Watches have been offered all
-    changes up to then. ``unfollowed``: the topics of tables of which changes do not arrive.
-    ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
+    ``current_at``: the time, by ``topics.clock.seconds``, as of which a heartbeat of catalogd had
+    come, and every followed topic was current; -infinite: one never was. Watches have all changes
+    up to then. ``unfollowed``: the table topics whose changes do not arrive. ``metastore_problem``:
+    why changes of the metastore never arrive; empty: they do.
     """
 
     current_at: float
@@ -62,8 +62,8 @@ class Freshness:
 class Shortage:
     """Why some topics are not followed, so that changes of their tables do not arrive.
 
-    ``reason``: in plain words; empty if all are followed. ``needed_bytes``: the budget that would
-    do, at the level that is offered and costs least.
+    ``reason``: for people; empty: all topics are followed. ``needed_bytes``: the budget that would
+    hold all, at the cheapest level that is offered.
     """
 
     reason: str
@@ -83,23 +83,23 @@ class Stats:
     """Counters since the start, and the state of the budget.
 
     ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first.
-    ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
-    ``connection_problem``: which server is not reached from here, does not accept our key, or does
-    not register us, and what to do; empty when all are used.
-    ``connected``: a hub has registered us, and is not silent.
+    ``metastore_problem``: why changes of the metastore never arrive; empty: they do.
+    ``connection_problem``: which server this process does not reach, or which refuses its key or
+    does not register it, and what to do; empty: there is none.
+    ``connected``: a hub has registered this subscriber, and is not silent.
     ``evictions``: topics lowered, and pulled tables evicted, to make room. ``pulls_not_kept``:
     replies larger than the room for pulled tables, or not worth the tables that would have to go.
     ``stale_replies``: replies older than what was already returned, which were pulled again.
     ``prefetches``: the pulls made before any read, for tables that are pinned or hot.
     ``pinned_not_held``: the pinned tables for which there is no room.
-    ``engine_restarts``: how often the engine began anew, after an error of ours or because what
-    was held could not be used. ``pulls``, ``evictions``, ``pulls_not_kept``, ``stale_replies``,
-    ``prefetches`` and ``catch_ups`` count from the last restart on.
+    ``engine_restarts``: how often the engine began again, after an error of ours or because the
+    held content was no longer valid. ``pulls``, ``evictions``, ``pulls_not_kept``,
+    ``stale_replies``, ``prefetches`` and ``catch_ups`` count from the last restart on.
     ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
     name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
-    ``writes_delay_reason``: why catalogd postpones the pending writes, else empty.
-    ``answers_audited``: tables of which memory was compared with catalogd; ``answers_differing``:
-    those that were not as catalogd has them, and were pulled again.
+    ``writes_delay_reason``: why catalogd postpones the pending writes; empty: it does not.
+    ``answers_audited``: tables that were compared with catalogd; ``answers_differing``: those that
+    differed, and were pulled again.
     """
 
     budget_bytes: int

@@ -379,7 +379,7 @@ class _Run:
                 self.endpoint.look()
 
     def _current_at(self, router: Router) -> float:
-        """Return the time as of which every followed topic is current, on the monotonic clock.
+        """Return the time as of which every followed topic is current, as Freshness has it.
 
         If changes of one more topic do not arrive any longer, the router drops everything.
 
