@@ -173,7 +173,7 @@ class Catalogd:
         return self._store.path
 
     def show_pages_at(self, address: str) -> None:
-        """Tell hubs that are connected from now on where catalogd's pages are; empty: nowhere."""
+        """Announce the address of catalogd's pages to hubs that connect later; empty: none."""
         self._published.pages = address
 
     def ask(self, question: ReadWriter) -> "Future[Known | None]":

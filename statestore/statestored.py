@@ -107,7 +107,7 @@ class Statestored:
         self._admit(clients)
 
     def show_pages_at(self, address: str) -> None:
-        """Tell a catalogd that connects from now on where the hub's pages are; empty: nowhere."""
+        """Announce the address of the hub's pages to catalogds that connect later; empty: none."""
         self._hub.pages = address
 
     @property

@@ -157,7 +157,7 @@ def _drivers(drivers: Sequence[DriverStatus]) -> Iterator[Reason]:
 
 
 def _is_ill(driver: DriverStatus) -> bool:
-    """Tell whether a driver is not what it should be."""
+    """Return whether a driver is not what it should be."""
     return is_ill(
         driver.state, reason=driver.reason, control=driver.control, since_s=driver.since_s
     )

@@ -257,5 +257,5 @@ class NameListing:
 
 
 def missing(gap: Gap | None) -> str:
-    """Say which events are missing; nothing if none is."""
+    """Return as text which events are missing; empty: none is."""
     return f"events {gap[0]} to {gap[1]} are missing" if gap else ""

@@ -175,7 +175,7 @@ class Namespace:
         return decode_problem(entry.value)
 
     def set_source_problem(self, problem: SourceProblem | None) -> None:
-        """Say to every reader why changes of the metastore do not arrive; None: they do."""
+        """Notify every reader why changes of the metastore do not arrive; None: they do."""
         if problem != self.source_problem():
             value = encode_problem(problem) if problem is not None else None
             self._put(problem_key(), value, source=SOURCE_LOAD)

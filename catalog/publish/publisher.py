@@ -399,7 +399,7 @@ class Publisher:
             self._compare()
 
     def _introduce(self) -> None:
-        """Tell the hub where catalogd takes requests: operators ask why it announces nothing."""
+        """Send the hub the address of catalogd's service, at which operators ask for its state."""
         published = self._published
         ours = Introduction(catalog_address=published.catalog_address, pages=published.pages)
         self._turn.add(SendOn(CONTROL_CHANNEL, ours))

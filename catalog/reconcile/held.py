@@ -228,7 +228,7 @@ def _several(blocks: Iterator[tuple[str, ...]]) -> Iterator[Iterator[str]]:
 
 
 def _what(there: bytes, held: bytes, shape: Shape) -> str:
-    """Say which values differ, and from what to what: only some, and the beginning of each."""
+    """Return as text some values that differ, before and after, and of each only its beginning."""
     said = [
         f"{path}: {_short(kept)} -> {_short(here)}"
         for path, here, kept in islice(differences(there, held, shape), VALUES_SAID_MAX)

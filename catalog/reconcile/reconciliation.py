@@ -373,7 +373,7 @@ def _request(
 
 
 def _missed(name: Name, *, there: bool) -> SourceProblem:
-    """Say of a server that does not record every change which name has shown it."""
+    """Return the text about a server that does not record every change, as ``name`` has shown."""
     verb = "is there" if there else "is gone"
     text = (
         f"{text_of(name)} {verb}, and no event reported it: the metastore, or one of its servers, "

@@ -386,7 +386,7 @@ class Dispatcher:
             self._await_poll((peer, sync.request), scope)
 
     def _lagging(self, poll: int, scope: Scope) -> str:
-        """Say for what in ``scope`` a sync still waits that awaits the poll ``poll``."""
+        """Return as text the objects in ``scope`` for which a sync behind ``poll`` still waits."""
         seq = self._syncs.last_seq(poll)
         problem = self._poller.problem()
         if seq is None and problem:

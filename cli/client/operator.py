@@ -239,7 +239,7 @@ class Operator:
             raise LinkError(unreached(Connection.SERVICE, address, hub=str(self.address)))
 
     def _silence(self) -> str:
-        """Say why catalogd, to which a connection is open, does not answer."""
+        """Return why catalogd, to which a connection is open, does not answer."""
         address = self.welcome.catalog_address
         if self._link.handshake(CATALOG) is Handshake.DONE:
             return f"catalogd at {address} does not answer: is it running?"

@@ -144,7 +144,7 @@ def refresh(name: str | None, output: str, *, data: bool, everything: bool, **wh
 
 
 def _check_extent(order: str, name: str | None, *, everything: bool, **where: Any) -> None:
-    """Say how much everything is, if that is meant.
+    """Check that the order names an object, or everything; print how much everything is.
 
     Raises:
         UsageError: the order names no object, and does not say that everything is meant.

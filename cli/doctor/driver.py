@@ -77,7 +77,7 @@ class DriverChecks:
         return ok(f"{where}, Spark {self._status('spark')}")
 
     def attached(self) -> Answer:
-        """Say whether the driver was attached, and to what."""
+        """Return the answer whether the driver was attached, and to which servers."""
         state, reason = self._status("state"), self._status("reason")
         if state in (UNSUPPORTED, PLAIN):
             return wrong(f"{state}: {reason}")
@@ -104,7 +104,7 @@ class DriverChecks:
         return ok(f"{state}, by {self._status('statestores')}; {how}")
 
     def writes(self) -> Answer:
-        """Say whether the driver's writes are reported: what its metastore is."""
+        """Return the answer whether the driver's writes are reported, by its metastore."""
         writes = self._status("writes")
         if writes == "reported":
             return ok("reported: catalogd follows this driver's metastore")

@@ -24,7 +24,7 @@ BASE: Final = ("click", "msgpack", "pyzmq", "sortedcontainers", "zstandard")
 
 
 def python() -> Answer:
-    """Say which Python this is; a Python that is too old does not get here."""
+    """Return the version of this Python; one that is too old does not get here."""
     return ok(f"{platform.python_version()}, {sys.executable}")
 
 
@@ -104,7 +104,7 @@ def can_listen(addresses: Sequence[Address]) -> Answer:
 
 
 def _refused(address: Address, exc: OSError) -> Answer:
-    """Say why it cannot be listened on; whatever has taken it may be the daemon itself."""
+    """Return why a socket cannot be bound to it; the daemon itself may have taken the port."""
     where = f"{address.host}:{address.port}: {exc.strerror}"
     if exc.errno == errno.EADDRINUSE:
         return warning(

@@ -179,7 +179,7 @@ def _network(addresses: Sequence[Address]) -> list[Check]:
 
 
 def _not_made_yet(name: str, keys_dir: str | None, listens: Address) -> Answer | None:
-    """Say that the daemon will make its keys; None if it has them, or makes none."""
+    """Return that the daemon is going to make its keys; None: it has keys, or makes none."""
     file = default_folder(os.environ).file(name)
     if keys_dir is None and listens.is_loopback and not file.exists():
         return ok(f"{file} is made at the first start")

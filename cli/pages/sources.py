@@ -31,7 +31,7 @@ class Daemon(Protocol):
         """The counts of frames that its sockets have carried, refused and dropped."""
 
     def show_pages_at(self, address: str) -> None:
-        """Tell its peers that connect from now on where its pages are; empty: nowhere."""
+        """Announce the address of its pages to peers that connect later; empty: there are none."""
 
     def run(self, report: Callable[[Verdict], None]) -> None:
         """Serve until ``stop``; ``report`` is called with each verdict that differs."""

@@ -115,7 +115,7 @@ def joined(rows: Iterable[Mapping[str, Any]], log: Sequence[Record]) -> list[Rec
 
 
 def is_of_content(record: Mapping[str, Any]) -> bool:
-    """Tell whether a record of the log is a change of a table's own topic, not of its name's."""
+    """Return whether a record of the log is a change of a table's own topic, not of its name's."""
     return bool(record["version"]) and record["topic"] != NAMESPACE
 
 

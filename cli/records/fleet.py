@@ -129,7 +129,7 @@ def called(record: Record) -> str:
 
 
 def ill(record: Record) -> bool:
-    """Tell whether a driver is not what it should be."""
+    """Return whether a driver is not what it should be."""
     return is_ill(
         str(record["state"]),
         reason=str(record.get("reason") or ""),
@@ -184,13 +184,13 @@ def unreachable(reader: Record, said: Record) -> Record:
 
 
 def matches(record: Record, pattern: str) -> bool:
-    """Tell whether ``pattern`` is of a driver's application, or begins its id."""
+    """Return whether ``pattern`` is of a driver's application, or begins its id."""
     names = (record.get("application"), record.get("application_id"))
     return is_id(record, pattern) or any(fnmatchcase(name, pattern) for name in names if name)
 
 
 def is_id(record: Record, beginning: str) -> bool:
-    """Tell whether a driver's registration begins so, in 8 characters or more."""
+    """Return whether a driver's registration begins so, in 8 characters or more."""
     registration = str(record.get("registration") or "")
     return len(beginning) >= ID_CHARS_MIN and registration.startswith(beginning)
 

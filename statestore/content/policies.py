@@ -161,7 +161,7 @@ class Policies:
         self._to_size = ((one, number, topics[number]) for one in policies for number in topics)
 
     def _has(self, policy: Policy, number: int, topic: Topic) -> bool:
-        """Tell whether topic ``number`` was sized in its present epoch."""
+        """Return whether topic ``number`` was sized in its present epoch."""
         known = self._sizes.get((policy, number))
         return known is not None and known[0] == topic.epoch
 

@@ -128,7 +128,7 @@ class Drivers:
         assert self._of == {one.registration: key for key, one in self._drivers.items()}
 
     def _is_over(self, one: AnnouncedDriver, member: Member | None) -> bool:
-        """Tell whether a driver without a member that is alive is gone."""
+        """Return whether a driver without a member that is alive is gone."""
         if member is not None:
             return True  # it is LOST
         now = self._clock.now

@@ -134,7 +134,7 @@ class CatalogSession:
         self.fetcher.detach(fetch)
 
     def unanswered(self, fetch: Fetch) -> str:
-        """Say why a fetch has no outcome yet."""
+        """Return why a fetch has no outcome yet."""
         why = self.fetcher.refusal(fetch) if self.address else ": its address is not known yet"
         return f"no answer from catalogd for {fetch.request.name}{why}"
 
@@ -377,7 +377,7 @@ class _SyncWait(RequestWait[None]):
         return super().keys() if self.positions is None else (next(self._behind()),)
 
     def missing(self) -> str:
-        """Say who lags."""
+        """Return as text which process lags."""
         if self.positions is None:
             return self.why or "catalogd has not answered the sync: topicast status says why"
         wanted = {topic: self.positions[topic] for topic in self._behind()}

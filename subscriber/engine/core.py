@@ -555,7 +555,7 @@ class Core:
                 self._counts_at = now + COUNTS_S
 
     def _announce(self, *, counts: bool = True) -> bool:
-        """Say to the hub what has changed of the driver that this process is; return if so.
+        """Announce to the hub the changed facts of the driver that this process is; return if so.
 
         ``counts``: be it counts alone.
         """

@@ -56,7 +56,7 @@ class RequestWait(Wait[T_co]):
         return (self,)
 
     def missing(self) -> str:
-        """Say why there is no answer, as catalogd has refused it last."""
+        """Return why there is no answer, by catalogd's last refusal."""
         return f"catalogd has not answered{self.why and f': {self.why}'}"
 
     def close(self) -> None:

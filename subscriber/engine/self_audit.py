@@ -220,7 +220,7 @@ def _differing(run: _Run, ours: TableSnapshot, theirs: TableSnapshot) -> Iterato
 
 
 def _what(own: Entry, entry: Entry, group: bytes) -> str:
-    """Say what differs of two entries of one key."""
+    """Return as text the differences of two entries of one key."""
     named = _named(entry, group)
     if own.version != entry.version:
         return f"{named} is of version {own.version}, at catalogd of {entry.version}"

@@ -63,7 +63,7 @@ class Wait(ABC, Generic[T_co]):
 
     @abstractmethod
     def missing(self) -> str:
-        """Say what has not happened yet."""
+        """Return as text what the command still waits for."""
 
     def close(self) -> None:
         """Give back what the wait holds: its command is completed, or its time is over."""

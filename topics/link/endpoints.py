@@ -55,7 +55,7 @@ def for_bind(address: str) -> str:
 
 
 def is_ipv6(address: str) -> bool:
-    """Tell whether ``address`` is of IPv6; a name is not, else it might mean another interface."""
+    """Return whether ``address`` is of IPv6; a name counts as not: it may be another interface."""
     return "://[" in address
 
 

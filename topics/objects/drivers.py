@@ -47,7 +47,7 @@ NUMBERS: Final = {PID: PID_MAX, HUBS: HUBS_MAX, **dict.fromkeys(COUNTS, COUNT_MA
 
 
 def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
-    """Tell whether a driver is not what it should be; a driver that connects has time for that.
+    """Return whether a driver is not what it should be; a driver that connects has time for that.
 
     ``since_s``: how long it is in its state.
     """

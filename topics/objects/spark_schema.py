@@ -64,7 +64,7 @@ def columns_of_spark(parameters: Mapping[str, str]) -> tuple[SparkColumn, ...]:
 
 
 def is_same_schema(columns: Sequence[SparkColumn], hive: Sequence[tuple[str, str]]) -> bool:
-    """Tell whether Spark takes ``columns`` to be those of ``hive``, given by name and type.
+    """Return whether Spark takes ``columns`` to be those of ``hive``, given by name and type.
 
     They are compared without case and without collations, of which Hive knows neither. If Hive's
     differ, they were changed after Spark had written its own.

@@ -241,7 +241,7 @@ class Follower:
         return effects + self._end(chunk, now)
 
     def _continues(self, chunk: Chunk) -> bool:
-        """Tell whether ``chunk`` is the next of its stream and fits what is held."""
+        """Return whether ``chunk`` is the next of its stream and fits what is held."""
         if chunk.sequence != self._sequence or chunk.first != (chunk.sequence == 0):
             return False
         if chunk.snapshot:

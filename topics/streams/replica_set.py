@@ -348,5 +348,5 @@ def patience_s(answer_s: float) -> float:
 
 
 def _ends_stream(fact: Fact) -> bool:
-    """Tell whether the peer itself has said that nothing more comes."""
+    """Return whether the peer itself has said that nothing more comes."""
     return isinstance(fact, Refused) or (isinstance(fact, Chunk) and fact.last)

@@ -227,7 +227,7 @@ def _read_column(codec: FieldCodec, column: Any, where: str, *, count: int) -> t
 
 
 def _are_within(codec: FieldCodec, column: tuple[Any, ...]) -> bool:
-    """Tell whether a column, which may have hundreds of values, needs no check of each."""
+    """Return whether a column, which may have hundreds of values, needs no check of each."""
     if codec.bounds is None or set(map(type, column)) != {int}:
         return False
     low, high = codec.bounds

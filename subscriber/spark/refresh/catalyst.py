@@ -73,7 +73,7 @@ class Catalyst:
         return self._state_field.get(session._jsparkSession) is not None
 
     def renew_late(self, *, renew: bool) -> None:
-        """Say whether ``accept`` has to invalidate the relations that a session has by then."""
+        """Set whether ``accept`` invalidates the relations that a session has by then."""
         self.registry.renew(renew)
 
     def look(self) -> Mapping[str, Looked]:

@@ -201,7 +201,7 @@ def _bound(records: Sequence[RecordT], at: int) -> str:
 
 
 def _is_last(leaves: Leaves, emptied: set[str]) -> bool:
-    """Tell whether no block is left but the first."""
+    """Return whether no block is left but the first."""
     after = leaves.after("")
     while after in emptied:
         after = leaves.after(after)

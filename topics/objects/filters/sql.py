@@ -296,7 +296,7 @@ class _Parser:
         return _COMPARE[self._tokens.take().kind]
 
     def _is_time(self) -> bool:
-        """Tell whether ``date '…'`` follows, or the like: a column may be called so, too."""
+        """Return whether ``date '…'`` follows, or the like: a column may be called so, too."""
         return self._tokens.kind_after == "text" and any(map(self._tokens.is_word, _TIMES))
 
     def _time(self) -> Literal:

@@ -47,7 +47,7 @@ class Tokens:
         return self._tokens[self._at : self._at + 2][-1].kind
 
     def is_word(self, word: str) -> bool:
-        """Tell whether the next token is ``word``, in any case, and no keyword."""
+        """Return whether the next token is ``word``, in any case, and no keyword."""
         token = self._tokens[self._at]
         return token.kind == "word" and token.text.lower() == word
 
