@@ -301,6 +301,8 @@ def test_operators_switch_it_off_on_and_to_a_dry_run_by_name(running: Served) ->
 
         order((OFF,), (ON, "web-*"), then=OFF)
         assert not found.control.is_on
+        found.is_refreshed()
+        found.spark.renewed.clear()  # a change of before may have come until then
         widen(running, column="a")
         found.is_refreshed()
         assert found.spark.renewed == []
