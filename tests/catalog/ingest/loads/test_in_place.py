@@ -164,12 +164,13 @@ def test_partition_of_another_shape_than_the_others_is_read(core: Alone) -> None
     assert core.catalog.counts.events_in_place == 0
 
 
-def alters_all(core: Alone) -> None:
+def alters_all(core: Alone, **parameters: str) -> None:
     """Give each partition a parameter, as statistics do after partitions were added."""
     table = core.metastore.get_table("d", "t")
     found = [core.metastore.get_partition("d", "t", [value]) for value in "12"]
     for one in found:
-        core.metastore.alter_partitions("d", "t", [part(table, one.values[0], numRows="7")])
+        made = part(table, one.values[0], **(parameters or {"numRows": "7"}))
+        core.metastore.alter_partitions("d", "t", [made])
 
 
 def reads(core: Alone) -> bool:
@@ -185,6 +186,16 @@ def test_partition_of_a_shape_that_partitions_had_before_a_change_is_not_read(
     core: Alone,
 ) -> None:
     alters_all(core)
+    core.turn(TURNS)
+    assert not reads(core)
+
+
+def test_partition_of_any_shape_that_partitions_had_before_several_changes_is_not_read(
+    core: Alone,
+) -> None:
+    alters_all(core)
+    core.turn(TURNS)
+    alters_all(core, numRows="7", numFiles="1")
     core.turn(TURNS)
     assert not reads(core)
 
