@@ -5,6 +5,7 @@ from typing import Any
 
 from ..topics.errors import WireError
 from ..topics.keys.clients import Client, Clients
+from ..topics.keys.credential import PublicKeys
 from ..topics.policy import Policy
 from ..topics.streams.bulk import SendTo
 from ..topics.wire.messages.answers import Inspected
@@ -58,7 +59,14 @@ class Ask:
     question: ReaderQuestion[Any]
 
 
-Fact = MessageReceived | Subscription | Undecodable | Ask | TurnEnd
+@dataclass(frozen=True, slots=True)
+class HaveKeys:
+    """The hub's own public keys, the current and the next, are these: members are notified."""
+
+    own: PublicKeys
+
+
+Fact = MessageReceived | Subscription | Undecodable | Ask | HaveKeys | TurnEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from typing import Final
 from ..topics.backports import assert_never
 from ..topics.errors import WireError
 from ..topics.keys.clients import Client, Clients
-from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import HEARTBEAT_MS, SUSPECT_S
 from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.policy import Policy
@@ -65,6 +64,7 @@ from .effects import (
     Effect,
     Effects,
     Fact,
+    HaveKeys,
     MessageReceived,
     Subscription,
     TurnEnd,
@@ -180,6 +180,8 @@ class Hub:
                 self._on_subscription(frame, policy)
             case Undecodable(peer=peer, error=error):
                 self._on_undecodable(peer, error)
+            case HaveKeys(own=own):
+                self._admission.have_keys(own)
             case Ask(question=question):
                 self._introspection.ask(question)
             case TurnEnd(wall_us=wall_us):
@@ -226,11 +228,6 @@ class Hub:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
         self.counts.unreachable += 1
         self._sender.remove_peer(peer)
-
-    def have_keys(self, own: PublicKeys) -> Effects:
-        """Take the hub's own public keys, the current and the next; notify every member."""
-        self._admission.have_keys(own)
-        return self._turn.end()
 
     def admit(self, clients: Clients) -> None:
         """Take who is admitted; remove members that are not, or have another role by now."""

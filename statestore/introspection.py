@@ -138,7 +138,7 @@ class Introspection:
             self._slices, self._status = iter(()), None
         found = self._membership.find(asked.peer)
         if found is not None and found[0] is asked.caller:
-            self._turn.add(self._answer(asked, status))
+            self._turn.add(SendTo(asked.peer, self._answer(asked, status)))
 
     def ask(self, question: ReaderQuestion[Any]) -> None:
         """Send the question of a page to the reader that it names, or answer why not."""
@@ -189,13 +189,13 @@ class Introspection:
         self._asked.append(asked)
         return None
 
-    def _answer(self, asked: _Asked, status: HubStatus) -> SendTo:
+    def _answer(self, asked: _Asked, status: HubStatus) -> Inspected:
         caller, question = asked.caller, asked.question
         if caller.client.policy is not None:
             known: Iterable[Member | AnnouncedDriver] = chain(self._membership, self._drivers)
             seen = {one.registration.hex() for one in known if _shows(one, caller)}
-            return SendTo(asked.peer, answer_for_policy(status, question, members=seen))
-        return SendTo(asked.peer, answer(status, question))
+            return answer_for_policy(status, question, members=seen)
+        return answer(status, question)
 
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(

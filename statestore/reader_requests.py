@@ -119,8 +119,7 @@ class ReaderRequests:
             stamp=self._stamp,
             visible=everything if policy is None else policy.cut,
         )
-        busy = self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
-        return busy.message if busy else None
+        return self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
 
     def _too_many(self, positions: int) -> Refused | None:
         topics = len(self._ingest.slots)

@@ -38,8 +38,8 @@ from .effects import (
     Ask,
     Broadcast,
     Effect,
-    Effects,
     Fact,
+    HaveKeys,
     MessageReceived,
     Subscription,
     TurnEnd,
@@ -102,7 +102,7 @@ class Statestored:
         self.status: HubStatus = hub.status(now=clock())
         self.verdict: Verdict = verdict(self.status)
         hub.admit(clients)
-        hub.have_keys(keys.credential.own_keys)
+        hub.handle(HaveKeys(keys.credential.own_keys), now=clock())  # there is nobody to notify
         link.limit(DATA, hub.prefixes_for)
         self._admit(clients)
 
@@ -151,9 +151,9 @@ class Statestored:
             self._received.extend(self._link.poll(self._timeout_s()))
         self._take()
         while self._asks:
-            self._perform(self._hub.handle(self._asks.popleft(), now=self._clock()))
+            self._handle(self._asks.popleft())
         self._send_chunks()
-        self._perform(self._hub.handle(TurnEnd(self._wall_us()), now=self._clock()))
+        self._handle(TurnEnd(self._wall_us()))
         now = self.turned_at = self._clock()
         self._hold_memory(now)
         self._renew_status(now)
@@ -203,7 +203,7 @@ class Statestored:
         if before.pair != credential.pair:
             self._link.use(credential.pair)
             log.info("key rotated: public=%s", credential.pair.public)
-        self._perform(self._hub.have_keys(credential.own_keys))
+        self._handle(HaveKeys(credential.own_keys))
 
     def _hold_memory(self, now: float) -> None:
         """Hold the limit of memory, if any."""
@@ -244,19 +244,21 @@ class Statestored:
                 if ready:
                     self._link.send_all(DATA, ready)
                     ready = []
-                self._perform(self._handle(name, peer, frame, client=client))
+                self._take_frame(name, peer, frame, client=client)
             if clock() >= until:
                 break
         self._link.send_all(DATA, ready)
 
-    def _handle(self, name: str, peer: bytes, frame: bytes, *, client: Client | None) -> Effects:
-        """Let the hub decide; of a client whose key was revoked in this turn, nothing."""
+    def _take_frame(self, name: str, peer: bytes, frame: bytes, *, client: Client | None) -> None:
+        """Let the hub decide about a frame; not of a client whose key was revoked in this turn."""
         if name == DATA:
-            policy = client.policy if client is not None else None
-            return self._hub.handle(Subscription(frame, policy), now=self._clock())
-        if client is None:
-            return ()
-        return self._hub.handle(_fact(peer, frame, client=client), now=self._clock())
+            self._handle(Subscription(frame, client.policy if client is not None else None))
+        elif client is not None:
+            self._handle(_fact(peer, frame, client=client))
+
+    def _handle(self, fact: Fact) -> None:
+        """Let the hub decide, and do what it decides."""
+        self._perform(self._hub.handle(fact, now=self._clock()))
 
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S

@@ -496,7 +496,7 @@ class Publisher:
         )
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
         if busy:
-            self._turn.add(SendOn(BULK_CHANNEL, busy.message))
+            self._turn.add(SendOn(BULK_CHANNEL, busy))
 
     def _on_refused(self, message: Refused) -> None:
         if message.request:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.effects import MessageReceived, Undecodable
+from topicast.statestore.effects import HaveKeys, MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
 from topicast.statestore.members.membership import LOST_LISTED_S
 from topicast.statestore.publishers import RIVAL_S
@@ -764,7 +764,7 @@ def test_list_is_taken_from_catalogd_on_control_alone(peer: bytes) -> None:
 def test_members_that_know_next_keys_receive_the_servers_keys_and_their_changes() -> None:
     """P-CLIENTS-2, P-KEYS-1: behind Welcome on control."""
     driver, _ = seeded()
-    driver.hub.have_keys(("h" * 40, "i" * 40))
+    driver.handle(HaveKeys(("h" * 40, "i" * 40)))
     driver.receive(CONTROL, client_list(CATALOGD, client()))
     _, keys = driver.receive(READER_CONTROL, hello("reader", READER, CONTROL_CHANNEL))
     public = CATALOGD.public
@@ -774,9 +774,11 @@ def test_members_that_know_next_keys_receive_the_servers_keys_and_their_changes(
     following = replace(CATALOGD, next_public="n" * 40)
     sent = driver.receive(CONTROL, client_list(following, client()))
     assert sent == [replace(keys, catalogd_next="n" * 40)]
-    (send,) = driver.hub.have_keys(("i" * 40,))
-    assert send.peer == READER_CONTROL
-    assert (send.message.hub, send.message.hub_next) == ("i" * 40, "")
+    driver.sent.clear()
+    driver.handle(HaveKeys(("i" * 40,)))
+    ((peer, told),) = driver.sent
+    assert peer == READER_CONTROL
+    assert (told.hub, told.hub_next) == ("i" * 40, "")
 
 
 def test_publisher_is_told_where_the_pages_are() -> None:

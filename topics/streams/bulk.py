@@ -87,8 +87,8 @@ class Sender:
 
     def open(
         self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]
-    ) -> SendTo | None:
-        """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent.
+    ) -> Refused | None:
+        """Begin to answer ``stream`` of ``peer``, or return the refusal.
 
         Caller: a hub's reader requests, catalogd's publishers and its pull server.
         Affects: the turns of all other streams, which become rarer; a stream of the same id ends.
@@ -96,7 +96,7 @@ class Sender:
         if not self.room(peer):
             busy = f"{len(self)} streams are open: retry"
             retry_ms = self._retry_ms(peer)
-            return SendTo(peer, refuse(Refusal.BUSY, busy, request=stream, retry_ms=retry_ms))
+            return refuse(Refusal.BUSY, busy, request=stream, retry_ms=retry_ms)
         self._waiting.pop(peer, None)
         if 2 * self._count < self._streams_max:
             self._waiting.clear()  # there is room for all; some may not come any more

@@ -205,10 +205,8 @@ def retry_ms(sender: Sender, peer: bytes) -> int:
     refused = sender.open(peer, 99, credit=1, parts=parts(1))
     if refused is None:
         return 0
-    assert isinstance(refused.message, Refused)
-    reported = refused.message
-    assert (refused.peer, reported.request, reported.code) == (peer, 99, "BUSY")
-    return reported.retry_ms
+    assert (refused.request, refused.code) == (99, "BUSY")
+    return refused.retry_ms
 
 
 def test_streams_of_one_peer_and_of_all_are_bounded() -> None:
