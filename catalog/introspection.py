@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from ..topics.clock import Clock
 from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.slices import in_slices
-from ..topics.turn import Clock
 from ..topics.wire.messages.answers import (
     EventLines,
     HeldTopic,

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from .clock import Clock
+
 RETRY_S: Final = 1.0  # a lost connection is the only reason, and it is back after 0.2 s
 RETRY_S_MAX: Final = 8.0  # so that repetitions do not pile up at a peer that loads a large table
 
@@ -27,8 +29,11 @@ class _Open(Generic[SubjectT]):
 class Requests(Generic[SubjectT]):
     """The requests that are not answered yet, by id."""
 
-    def __init__(self, next_id: Callable[[], int], *, retry_s: float = RETRY_S) -> None:
+    def __init__(
+        self, next_id: Callable[[], int], clock: Clock, *, retry_s: float = RETRY_S
+    ) -> None:
         self._next_id = next_id
+        self._clock = clock
         self._retry_s = retry_s
         self._open: dict[int, _Open[SubjectT]] = {}  # by id
         self._due_at: float | None = None  # the first of their times, unless ``_moved``
@@ -48,14 +53,14 @@ class Requests(Generic[SubjectT]):
             self._moved = False
         return self._due_at
 
-    def open(self, subject: SubjectT, *, now: float, pause_s: float = 0.0) -> int:
+    def open(self, subject: SubjectT, *, pause_s: float = 0.0) -> int:
         """Return the id of a new request, which is due at once.
 
         ``pause_s``: the least time until its first repetition.
         """
         request = self._next_id()
         self._moved = True
-        self._open[request] = _Open(subject, now, max(pause_s, self._retry_s))
+        self._open[request] = _Open(subject, self._clock.now, max(pause_s, self._retry_s))
         return request
 
     def get(self, request: int) -> SubjectT | None:
@@ -78,9 +83,9 @@ class Requests(Generic[SubjectT]):
         self._moved = True
         self._open.clear()
 
-    def due(self, now: float) -> tuple[tuple[int, SubjectT], ...]:
+    def due(self) -> tuple[tuple[int, SubjectT], ...]:
         """Return what is to be sent now, first or once more, and schedule the next repetition."""
-        first_at = self.deadline
+        now, first_at = self._clock.now, self.deadline
         if first_at is None or now < first_at:
             return ()
         due = [(request, one) for request, one in self._open.items() if one.due_at <= now]
@@ -90,11 +95,11 @@ class Requests(Generic[SubjectT]):
             one.pause_s = max(min(2 * one.pause_s, RETRY_S_MAX), one.pause_s)
         return tuple((request, one.subject) for request, one in due)
 
-    def back_off(self, request: int, *, until: float) -> None:
-        """Make a request due at ``until`` and not before: its peer has asked for that."""
+    def back_off(self, request: int, *, for_s: float) -> None:
+        """Make a request due after ``for_s`` and not before: its peer has asked for that."""
         found = self._open.get(request)
         if found is not None:
-            found.due_at = until
+            found.due_at = self._clock.now + for_s
             self._moved = True
 
     def send_by(self, request: int, at: float) -> None:
@@ -104,8 +109,8 @@ class Requests(Generic[SubjectT]):
             found.due_at = min(found.due_at, at)
             self._moved = True
 
-    def retry_now(self, *, now: float) -> None:
+    def retry_now(self) -> None:
         """Make every request due: the connection, or the peer, is another."""
         self._moved = True
         for one in self._open.values():
-            one.due_at, one.pause_s = now, self._retry_s
+            one.due_at, one.pause_s = self._clock.now, self._retry_s

@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
+from .clock import Clock
 from .wire.messages.catalog import Pulled
 from .wire.messages.connection import KeepAlive, Refused
 from .wire.messages.data import Chunk, Delta, Heartbeat
@@ -36,18 +37,6 @@ version that the topic has afterwards, 0: no version. A plain tuple: each delta 
 @dataclass(frozen=True, slots=True)
 class Tick:
     """The fact that time has passed: a core does what is due."""
-
-
-class Clock(Protocol):
-    """A turn as a part sees it that reads the time and decides no effects."""
-
-    @property
-    def now(self) -> float:
-        """Seconds, monotonic."""
-
-    @property
-    def now_us(self) -> int:
-        """Microseconds since 1970; 0 in a core whose facts do not have them."""
 
 
 class Outbox(Clock, Protocol[EffectT_contra]):

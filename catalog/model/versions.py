@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...topics.clock import Clock
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import Entry, Topic
-from ...topics.turn import Clock
 from ...topics.wire.messages.reports import FileFacts
 from .folders import FolderChanges
 from .modes import ModeState

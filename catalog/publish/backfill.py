@@ -11,11 +11,11 @@ remainder, or is still to be re-stamped.
 from collections import deque
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.encoding.values import restamp_block
 from ...topics.objects.names import group_of, table_of
 from ...topics.topic import NAMESPACE, VALUE, Entry
-from ...topics.turn import Clock
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.messages.data import SOURCE_LOAD
 from ..model.modes import Mode, ModeState

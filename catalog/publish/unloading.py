@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.memory.memory_limit import MemoryLimit
 from ...topics.objects.names import TableId
-from ...topics.turn import Clock
 from ..model.tables import Tables
 
 STEP_MAX: Final = 25  # tables that are looked at in one turn: 1 ms

@@ -8,7 +8,7 @@ Nothing is due while something else comes first (``waits``): a pause, events tha
 from dataclasses import dataclass
 from typing import Final
 
-from ...topics.turn import Clock
+from ...topics.clock import Clock
 
 STOPPED_S: Final = 300.0  # that an answer is late; a call that hangs ends after 60 s as a rule
 RATE_S: Final = 60.0  # over so long, or up to twice that, calls a second are counted

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.errors import LeaseHeld, UsageError
 from ...topics.objects.names import TableId, table_name
-from ...topics.turn import Clock
 from ..model.versions import LeaseRow
 
 LEASE_S_MAX: Final = 600  # a client that dies blocks its table for no longer

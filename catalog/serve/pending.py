@@ -18,8 +18,8 @@ from itertools import takewhile
 from math import inf
 from typing import Final, Generic, TypeVar
 
+from ...topics.clock import Clock
 from ...topics.objects.names import EVERYTHING, Scope, TableId
-from ...topics.turn import Clock
 from ...topics.wire.messages.catalog import Pull
 
 WAITING_MAX: Final = 10_000  # of one kind: ten calls of each of 1,000 drivers

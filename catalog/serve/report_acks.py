@@ -9,10 +9,10 @@ A driver that reports too much is refused for a while; no other driver is.
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.newest import Newest
 from ...topics.policy import Policy
 from ...topics.settings import metastore_hosts
-from ...topics.turn import Clock
 from ...topics.wire.messages.reports import Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..ingest.writes.reports import Reports

@@ -14,10 +14,10 @@ from typing import Final
 
 from sortedcontainers import SortedDict
 
+from ...topics.clock import Clock
 from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
-from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ...topics.wire.messages.reports import Sweep, Swept
 from ..history.queries import NUMBER_MAX

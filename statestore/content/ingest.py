@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final
 
 from ...topics.backports import assert_never
+from ...topics.clock import Clock
 from ...topics.errors import ConfigError
 from ...topics.memory.limited_topic import LimitedTopic
 from ...topics.memory.memory_limit import MemoryLimit
@@ -44,7 +45,6 @@ from ...topics.topic import (
     check_num_topics,
     topic_ids,
 )
-from ...topics.turn import Clock
 from ...topics.wire import encode
 from ...topics.wire.codec import delta_of, read_entries, read_header
 from ...topics.wire.header import HEADER_BYTES
@@ -124,7 +124,7 @@ class Ingest:
         self._has_minimal = has_minimal
         self._policies = policies
         self._unseeded = 0  # slots not caught up once
-        self._replicas = ReplicaSet(next_id=count(1).__next__, credit_step=1)
+        self._replicas = ReplicaSet(clock, next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._pending_heartbeats: deque[_PendingHeartbeat] = deque()
         """The oldest heartbeat whose versions are not all reached, and the newest."""
@@ -206,9 +206,8 @@ class Ingest:
 
         A stream that was not requested is cancelled, now and then.
         """
-        now = self._clock.now
-        if not self._replicas.received(chunk.stream, (chunk.topic, FULL), now=now):
-            if self._replicas.cancel(chunk.stream, now=now):
+        if not self._replicas.received(chunk.stream, (chunk.topic, FULL)):
+            if self._replicas.cancel(chunk.stream):
                 self._send(Cancel(stream=chunk.stream))
             return ()
         granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
@@ -228,7 +227,7 @@ class Ingest:
 
     def refused(self, message: Refused) -> None:
         """Take the publisher's refusal of a stream, or of one topic in it."""
-        self._replicas.received(message.request, (message.topic, FULL), now=self._clock.now)
+        self._replicas.received(message.request, (message.topic, FULL))
         for topic, _ in self._replicas.served_by(message.request):
             if message.topic in (-1, topic):
                 self._feed(self.slots[topic], message)
@@ -280,7 +279,7 @@ class Ingest:
 
     def retry_overdue(self) -> None:
         """Request again what was not answered in time."""
-        for topic, _ in self._replicas.overdue(now=self._clock.now):
+        for topic, _ in self._replicas.overdue():
             self._feed(self.slots[topic], Due())
 
     def acknowledge(self) -> None:
@@ -292,7 +291,7 @@ class Ingest:
 
     def request(self) -> None:
         """Request everything that is wanted of the publisher, in one stream."""
-        request = self._replicas.request(self._replicas.wanted, now=self._clock.now)
+        request = self._replicas.request(self._replicas.wanted)
         if request is not None:
             self._send(request)
 
@@ -365,7 +364,7 @@ class Ingest:
 
     def _feed(self, slot: Slot, fact: Fact) -> tuple[bytes, ...]:
         """Apply what ``fact`` means for a topic; return the frames to broadcast."""
-        steps = self._replicas.feed((slot.follower.topic, FULL), fact, now=self._clock.now)
+        steps = self._replicas.feed((slot.follower.topic, FULL), fact)
         return tuple(frame for step in steps for frame in self._apply(slot, step))
 
     def _apply(self, slot: Slot, step: Step) -> tuple[bytes, ...]:

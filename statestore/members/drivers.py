@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.keys.clients import Client
 from ...topics.liveness import LOST
 from ...topics.objects.drivers import (
@@ -22,7 +23,6 @@ from ...topics.objects.drivers import (
     GONE,
     PLAIN,
 )
-from ...topics.turn import Clock
 from ...topics.wire.messages.readers import DriverFacts
 from .membership import Member, Membership
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.keys.clients import Client
 from ...topics.liveness import LIVE, LOST, SUSPECT, Liveness, LivenessState
 from ...topics.policy import Policy
 from ...topics.topic import NONE
-from ...topics.turn import Clock
 from ...topics.wire.messages.connection import Channel, Hello, Role
 from ...topics.wire.messages.publishers import Have
 from ...topics.wire.messages.readers import Position, Status

@@ -89,7 +89,7 @@ class CatalogSession:
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
-        self._requests: Requests[RequestWait[Any]] = Requests(next_id)
+        self._requests: Requests[RequestWait[Any]] = Requests(next_id, turn)
         self.address = ""  # of catalogd; empty: not known yet
 
     @property
@@ -210,15 +210,14 @@ class CatalogSession:
         wait = self._requests.get(refused.request)
         if wait is not None and wait.refuse(refused):
             self._end(refused.request)
-        until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
-        self._requests.back_off(refused.request, until=until)
+        self._requests.back_off(refused.request, for_s=max(refused.retry_ms / 1000, RETRY_S))
 
     def tick(self) -> None:
         """Send what is due, first or again."""
         self.fetcher.send_due()
         if not self.address:
             return
-        for request, wait in self._requests.due(self._turn.now):
+        for request, wait in self._requests.due():
             self._send(Connection.SERVICE, wait.message(request))
             if self._turn.now < wait.asks_at:
                 self._requests.send_by(request, wait.asks_at)
@@ -239,7 +238,7 @@ class CatalogSession:
 
     def _begin(self, wait: W) -> W:
         """Send the request of ``wait``, now and until it is answered."""
-        wait.request = self._requests.open(wait, now=self._turn.now)
+        wait.request = self._requests.open(wait)
         self.tick()
         return wait
 
@@ -249,7 +248,7 @@ class CatalogSession:
 
     def _retry_now(self) -> None:
         self.fetcher.retry_now()
-        self._requests.retry_now(now=self._turn.now)
+        self._requests.retry_now()
         self.reports.retry_now()
 
     def _send(self, connection: Connection, message: Message) -> None:

@@ -173,7 +173,7 @@ class Core:
         settings, automatic, turn = self._settings, self._settings.automatic, self.turn
         inbox_bytes = settings.inbox_bytes
         budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
-        self._pending = pending = PendingCommands()
+        self._pending = pending = PendingCommands(turn)
         self._priorities = priorities = Priorities(
             self._rules, self.view, clock=turn, automatic=automatic
         )
@@ -283,7 +283,7 @@ class Core:
         if self._priorities.has_work:
             self.prefetcher.settle()
         if self._pending.waiting:
-            for command in self._pending.settle(now=now):
+            for command in self._pending.settle():
                 self.turn.add(Complete(command))
         else:
             self._pending.woken.clear()

@@ -200,7 +200,7 @@ class EngineLoop:
             self.perform(self.core.handle(Tick(), now=now))
             self._deadline = self.core.deadline
         self._notice(batch, now)
-        self._look_at_connections(now)
+        self._look_at_connections()
         rules, self._rules = self._rules, self.core.view.rules()
         if self._rules is not rules:
             self._watches.wake()
@@ -251,13 +251,13 @@ class EngineLoop:
         self._polls = self._polls + 1 if again else 0
         self._delta_at = now
 
-    def _look_at_connections(self, now: float) -> None:
+    def _look_at_connections(self) -> None:
         """Log and pass on when a server is not reached any more, or refuses our key."""
         handshakes, before = self._link.handshakes(), self._handshakes
         if handshakes == before and self.reachability.is_well:
             return  # as a rule: each wake of an idle subscriber passes here
         self._handshakes = handshakes
-        if not self.reachability.look(handshakes, now=now):
+        if not self.reachability.look(handshakes, now=self.clock()):
             return
         problem = self.reachability.problem
         if self.reachability.refuses_key:
@@ -266,7 +266,7 @@ class EngineLoop:
             log.warning("server not reached: problem=%s", problem)
         else:
             log.warning("servers reached: the problem is over")  # as loud as it was
-        self.perform(self.core.handle(ConnectionProblem(problem), now=now))
+        self.perform(self.core.handle(ConnectionProblem(problem), now=self.clock()))
 
     def _may_rest(self) -> bool:
         """Return whether a flood goes on, and no caller waits."""

@@ -17,10 +17,10 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.errors import UsageError
 from ...topics.requests import RETRY_S, Requests
 from ...topics.settings import metastore_hosts
-from ...topics.turn import Clock
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.reports import (
@@ -380,7 +380,7 @@ class WriteSender:
     ) -> None:
         self.outbox = outbox
         self._clock = clock
-        self._requests: Requests[Report] = Requests(next_id, retry_s=retry_s)
+        self._requests: Requests[Report] = Requests(next_id, clock, retry_s=retry_s)
 
     @property
     def deadline(self) -> float | None:
@@ -389,12 +389,11 @@ class WriteSender:
 
     def due(self) -> tuple[Report, ...]:
         """Return what is to be sent now."""
-        now = self._clock.now
         if not len(self._requests):
-            report = self.outbox.next_report(now=now)
+            report = self.outbox.next_report(now=self._clock.now)
             if report is not None:
-                self._requests.open(report, now=now)
-        return tuple(replace(one, request=request) for request, one in self._requests.due(now))
+                self._requests.open(report)
+        return tuple(replace(one, request=request) for request, one in self._requests.due())
 
     def on_reported(self, reported: Reported) -> None:
         """Take what catalogd has."""
@@ -413,12 +412,11 @@ class WriteSender:
                 self.outbox.refuse(refused.message)
             return
         self.outbox.back_off(refused.message)
-        pause_s = max(refused.retry_ms / 1000, RETRY_S)
-        self._requests.back_off(refused.request, until=self._clock.now + pause_s)
+        self._requests.back_off(refused.request, for_s=max(refused.retry_ms / 1000, RETRY_S))
 
     def retry_now(self) -> None:
         """Send the report again now: the connection, or catalogd, has changed."""
-        self._requests.retry_now(now=self._clock.now)
+        self._requests.retry_now()
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -29,6 +29,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
+from ...topics.clock import Clock
 from ...topics.errors import (
     LinkError,
     NotReady,
@@ -43,7 +44,6 @@ from ...topics.objects.tables import Column
 from ...topics.requests import RETRY_S, Requests
 from ...topics.streams.bulk import CREDIT_DEFAULT, pulled_cost
 from ...topics.topic import Entry, value_of
-from ...topics.turn import Clock
 from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
@@ -277,7 +277,7 @@ class Fetcher:
         self._wake = wake
         self._tables = tables
         self._name = name
-        self._requests: Requests[_Pull] = Requests(next_id)
+        self._requests: Requests[_Pull] = Requests(next_id, clock)
         self._running: dict[PartitionRequest, int] = {}  # the id of each pull that is under way
         self._queue: deque[Fetch] = deque()  # fetches without a pull, while PULLS_MAX are under way
 
@@ -337,20 +337,19 @@ class Fetcher:
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
-            self._requests.back_off(refused.request, until=self._clock.now + after_s)
+            self._requests.back_off(refused.request, for_s=after_s)
             return
         self._answer(refused.request, error_of(refused))
 
     def retry_now(self) -> None:
         """Send every pull again at once: there is another catalogd, or another start of it."""
-        self._requests.retry_now(now=self._clock.now)
+        self._requests.retry_now()
 
     def send_due(self) -> None:
         """Send the pulls that are due, for the first time or again."""
-        now = self._clock.now
-        for request, pull in self._requests.due(now):
+        for request, pull in self._requests.due():
             self.sent += 1
-            pull.sent_at, pull.counted_bytes = now, pull.received_bytes
+            pull.sent_at, pull.counted_bytes = self._clock.now, pull.received_bytes
             self._send(_message(request, pull))
 
     def refusal(self, fetch: Fetch) -> str:
@@ -377,7 +376,7 @@ class Fetcher:
             self._cancel(part)
             return None
         if not part.last:
-            self._requests.back_off(part.request, until=now + RETRY_S)  # the reply is on its way
+            self._requests.back_off(part.request, for_s=RETRY_S)  # the reply is on its way
         stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
         if part.sequence == 0:
@@ -421,7 +420,7 @@ class Fetcher:
             self._next()
             return
         request = self._open(pull.wanted, pull.fetches)
-        self._requests.back_off(request, until=self._clock.now + STALE_AGAIN_S)
+        self._requests.back_off(request, for_s=STALE_AGAIN_S)
         self._cancel(part)
 
     def _answer(
@@ -454,7 +453,7 @@ class Fetcher:
         if wanted.fresh:
             base, claims = None, ()
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
-        request = self._requests.open(pull, now=self._clock.now)
+        request = self._requests.open(pull)
         self._running[wanted] = request
         self._fence.begin(wanted.group)
         return request
@@ -464,7 +463,7 @@ class Fetcher:
         pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
-        self._running[pull.wanted] = self._requests.open(pull, now=self._clock.now)
+        self._running[pull.wanted] = self._requests.open(pull)
         self.send_due()
 
     def _jitter(self, request: int) -> float:

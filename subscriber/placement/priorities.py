@@ -8,10 +8,10 @@ takes the hits.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ...topics.clock import Clock
 from ...topics.objects.names import group_of
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import PREFIX, Entry
-from ...topics.turn import Clock
 from ..store.eviction import Key
 from ..store.table_snapshot import Swap, TableSnapshot
 from ..store.view import View

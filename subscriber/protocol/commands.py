@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from ...topics.clock import Clock
 from ...topics.errors import NotReady, TopicastError
 
 T_co = TypeVar("T_co", covariant=True)
@@ -158,7 +159,8 @@ class Command(Generic[T_co]):
 class PendingCommands:
     """The commands that wait, by the keys that may answer them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.waiting: dict[int, Command[object]] = {}  # by number, the oldest first
         self.woken: set[Key] = set()  # in this turn; the core clears it where nothing waits
         self.wake: Wake = self.woken.add
@@ -195,8 +197,9 @@ class PendingCommands:
         heappush(self._deadlines, (command.deadline, number))
         return False
 
-    def settle(self, *, now: float) -> Iterator[Command[object]]:
+    def settle(self) -> Iterator[Command[object]]:
         """Complete what can be answered now, or has timed out, and yield it, the oldest first."""
+        now = self._clock.now
         while due := self._take_due(now):  # once, as a rule: a command's end may wake others
             for number in sorted(due):
                 command = self.waiting[number]

@@ -11,7 +11,7 @@ looked at. TopicReplicas ends the agreement before it feeds a follower, or chang
 from collections.abc import Collection
 from math import inf
 
-from ...topics.turn import Clock
+from ...topics.clock import Clock
 from ...topics.wire.messages.data import Heartbeat
 
 Positions = tuple[int, tuple[int, ...]]

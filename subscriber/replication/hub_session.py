@@ -127,7 +127,7 @@ class HubSession:
         self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
         self._greeted_at = 0.0  # seconds: of the last Hello
         self._hello_pause_s = HELLO_AGAIN_S
-        self._joins: Requests[PendingJoin] = Requests(next_id)
+        self._joins: Requests[PendingJoin] = Requests(next_id, turn)
         self._subscribed: dict[TopicLevel, _Fence] = {}
         self._prefixes = Prefixes(turn)
         self._nonces: list[bytes] = []  # of the barrier under way, each time it was sent
@@ -216,9 +216,9 @@ class HubSession:
 
     def join(self, positions: Iterable[Position], *, confirmed: bool = False) -> None:
         """Request to follow topics; ``confirmed``: deltas of all of them are sure to come."""
-        now = self._turn.now
-        pending = PendingJoin(Join(request=0, positions=tuple(positions)), confirmed, now)
-        self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
+        join = Join(request=0, positions=tuple(positions))
+        pending = PendingJoin(join, confirmed, self._turn.now)
+        self._joins.open(pending, pause_s=patience_s(self.answer_s))
         self._repeat()
 
     def discard_joins(self) -> None:
@@ -227,7 +227,7 @@ class HubSession:
 
     def on_refused(self, refused: Refused) -> None:
         """Repeat a Join that the hub cannot answer yet, when the hub says."""
-        self._joins.back_off(refused.request, until=self._turn.now + refused.retry_ms / 1000)
+        self._joins.back_off(refused.request, for_s=refused.retry_ms / 1000)
 
     def on_joined(self, request: int) -> PendingJoin | None:
         """Return the Join that was answered; None if no such Join is pending."""
@@ -330,10 +330,9 @@ class HubSession:
 
     def _repeat(self) -> None:
         """Send again what was not answered in time."""
-        now = self._turn.now
-        for request, pending in self._joins.due(now):
+        for request, pending in self._joins.due():
             self._turn.add(Send(Connection.CONTROL, replace(pending.join, request=request)))
-        if self._nonces and now >= self._barrier_at:
+        if self._nonces and self._turn.now >= self._barrier_at:
             self._send_barrier()
 
     def _at(self, fence: _Fence) -> list[TopicLevel]:

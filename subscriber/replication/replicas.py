@@ -85,6 +85,7 @@ class TopicReplicas:
         self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
         self.agreement = Agreement(self._topics.keys(), turn)
         self._set = ReplicaSet(
+            turn,
             next_id=next_id,
             credit_step=CREDIT_STEP,
             confirmed=session.confirmed,
@@ -290,9 +291,9 @@ class TopicReplicas:
 
     def on_chunk(self, chunk: Chunk) -> None:
         """Take a part of a catch-up of an accepted start."""
-        topic_level, now = (chunk.topic, chunk.level), self._turn.now
-        if not self._set.received(chunk.stream, topic_level, now=now):
-            if self._set.cancel(chunk.stream, now=now):
+        topic_level = chunk.topic, chunk.level
+        if not self._set.received(chunk.stream, topic_level):
+            if self._set.cancel(chunk.stream):
                 self._cancel(chunk.stream)
             return
         self._feed(topic_level, chunk)
@@ -339,7 +340,7 @@ class TopicReplicas:
 
     def tick(self) -> None:
         """Let followers that are behind request a catch-up, first or again."""
-        for topic_level in self._set.overdue(now=self._turn.now):
+        for topic_level in self._set.overdue():
             self._feed(topic_level, Due())
 
     def lose_streams(self) -> None:
@@ -360,7 +361,7 @@ class TopicReplicas:
         for topic_level in order:
             if not self.expected_bytes(topic_level):  # growth of unknown size: room to begin with
                 self.resident_set.reserve(topic_level, CREDIT_DEFAULT)
-        request = self._set.request(order, now=self._turn.now)
+        request = self._set.request(order)
         if request is not None:
             self.catch_ups += 1
             self._turn.add(Send(Connection.BULK, request))
@@ -485,7 +486,7 @@ class TopicReplicas:
             return
         self.agreement.end()
         topic, epoch = topic_level[0], follower.epoch
-        for step in self._set.feed(topic_level, fact, now=self._turn.now):
+        for step in self._set.feed(topic_level, fact):
             self._apply(replica, topic_level, step)
         if self._set.get(topic_level) is not follower:
             return  # it had to make room

@@ -24,6 +24,7 @@ from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
+from topicast.topics.clock import Clock
 from topicast.topics.errors import NoSuchObject
 from topicast.topics.streams.replica_set import ReplicaSet, TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
@@ -225,15 +226,15 @@ class AnswersBelowTheFloor(View):
 
 
 class WakesNobodyForTopics(PendingCommands):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
         wake = self.wake
         self.wake = lambda key: None if isinstance(key, int) else wake(key)
 
 
 class WakesNobodyForReplies(PendingCommands):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
         wake = self.wake
         self.wake = lambda key: wake(key) if isinstance(key, int) else None
 

@@ -12,9 +12,9 @@ from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import Commit, OpenTransaction, VersionLog, WriteRow
 from topicast.subscriber.engine.write_outbox import WriteOutbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
+from topicast.topics.clock import Clock
 from topicast.topics.objects.names import group_of, parse_table_name
 from topicast.topics.topic import Entry
-from topicast.topics.turn import Clock
 from topicast.topics.wire.messages.data import SOURCE_REPORTS
 from topicast.topics.wire.messages.reports import ABANDONED, FAILED, Report, Write, WriteOutcome
 

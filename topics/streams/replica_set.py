@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ..clock import Clock
 from ..newest import Newest
 from ..wire.messages.connection import Refused
 from ..wire.messages.data import Chunk
@@ -70,6 +71,7 @@ class ReplicaSet:
 
     def __init__(
         self,
+        clock: Clock,
         *,
         next_id: Callable[[], int],
         credit_step: int,
@@ -80,6 +82,7 @@ class ReplicaSet:
         """Begin with nothing followed.
 
         Args:
+            clock: The turn of the core.
             next_id: Gives stream ids, never one twice.
             credit_step: Bytes; a Credit for less is not worth its frame.
             confirmed: Returns whether deltas are sure to come: it may catch up only then.
@@ -87,6 +90,7 @@ class ReplicaSet:
             answer_s: Returns how many seconds the peer took for its last answer: a peer that is
                 slow, as many join, is waited for longer.
         """
+        self._clock = clock
         self._confirmed = confirmed
         self._expected_bytes = expected_bytes
         self._answer_s = answer_s
@@ -156,7 +160,7 @@ class ReplicaSet:
             held.clear()
         self._soonest = None
 
-    def feed(self, topic_level: TopicLevel, fact: Fact, *, now: float) -> Iterator[Step]:
+    def feed(self, topic_level: TopicLevel, fact: Fact) -> Iterator[Step]:
         """Yield what ``fact`` means for a follower; each step is applied before the next is taken.
 
         Without a follower, or once a step had it stopped, there are none. PeerAt, StreamLost and
@@ -168,7 +172,7 @@ class ReplicaSet:
         if isinstance(fact, PeerAt | StreamLost | Due) and not self._confirmed(topic_level):
             return
         stream = follower.stream
-        for step in follower.handle(fact, now=now):
+        for step in follower.handle(fact, now=self._clock.now):
             if isinstance(step, Want):
                 self._wants[topic_level] = step.wanted
             yield step
@@ -182,15 +186,15 @@ class ReplicaSet:
             self._note_due(topic_level, follower)
         left = stream and follower.stream != stream
         if left and self._leave(stream, topic_level) and not _ends_stream(fact):
-            self._cancelled.put(stream, now)
+            self._cancelled.put(stream, self._clock.now)
             yield Abandoned(stream)
 
-    def received(self, stream: int, topic_level: TopicLevel, *, now: float) -> bool:
+    def received(self, stream: int, topic_level: TopicLevel) -> bool:
         """Take note that ``stream`` is active, at ``topic_level``; False if it is not open here."""
         found = self._streams.get(stream)
         if found is None:
             return False
-        found.active_at = now
+        found.active_at = self._clock.now
         if topic_level in found.waiting:
             found.waiting[topic_level] = False
         return True
@@ -200,11 +204,12 @@ class ReplicaSet:
         found = self._streams.get(stream)
         return tuple(found.waiting) if found is not None else ()
 
-    def cancel(self, stream: int, *, now: float) -> bool:
+    def cancel(self, stream: int) -> bool:
         """Return whether to send a Cancel of ``stream``, of which something came that is of no use.
 
         What the peer sent before it read the last Cancel still comes, and needs no other Cancel.
         """
+        now = self._clock.now
         if now < self._cancelled.get(stream, -CANCEL_AGAIN_S) + CANCEL_AGAIN_S:
             return False
         self._cancelled.put(stream, now)
@@ -232,12 +237,13 @@ class ReplicaSet:
         found.credit += amount
         return Credit(stream=stream, amount=amount)
 
-    def overdue(self, *, now: float) -> list[TopicLevel]:
+    def overdue(self) -> list[TopicLevel]:
         """Return what has waited long enough for its answer: each is to be fed a Due.
 
         A topic whose turn in a stream has not come waits on while the stream is active.
         """
         self._soonest = None  # also what is confirmed may be other topics
+        now = self._clock.now
         found = []
         for topic_level, follower in self._behind.items():
             if follower.deadline is None or now < follower.deadline:
@@ -259,12 +265,12 @@ class ReplicaSet:
         """Discard what was wanted; a follower that is fed a StreamLost or a Due wants it again."""
         self._wants.clear()
 
-    def request(self, topic_levels: Iterable[TopicLevel], *, now: float) -> CatchUp | None:
+    def request(self, topic_levels: Iterable[TopicLevel]) -> CatchUp | None:
         """Return one request for all of ``topic_levels``, which are wanted; None without any."""
         wanted = tuple(self._wants.pop(topic_level) for topic_level in topic_levels)
         if not wanted:
             return None
-        stream = self._next_id()
+        now, stream = self._clock.now, self._next_id()
         silence_s = max(patience_s(self._answer_s()), SILENCE_S)
         opened = _Stream(now, {(one.topic, one.level): True for one in wanted}, silence_s)
         opened.credit = self._credit_max(opened)

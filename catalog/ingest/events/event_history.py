@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import Final, NamedTuple
 
+from ....topics.clock import Clock
 from ....topics.histogram import Histogram, HistogramFacts
 from ....topics.objects.names import TableId
-from ....topics.turn import Clock
 from ...metastore.port import Dirty, RawEvent, Read
 
 BATCHES_MAX: Final = 1_000  # published batches: enough for a 99th percentile

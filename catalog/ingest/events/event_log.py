@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ....topics.clock import Clock
 from ....topics.objects.names import table_name
-from ....topics.turn import Clock
 from ....topics.wire.messages.answers import EventLine
 from ...metastore.port import Dirty, DirtyDatabase, DirtyPartitions, RawEvent
 

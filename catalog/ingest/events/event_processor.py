@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ....topics.clock import Clock
 from ....topics.errors import UsageError
 from ....topics.objects.encoding.values import Pause
-from ....topics.turn import Clock
 from ...model.namespace import Namespace
 from .poller import EVENTS_OFF, Poller, StartAt
 

@@ -13,9 +13,9 @@ from itertools import islice
 from math import inf
 from typing import Final
 
+from ....topics.clock import Clock
 from ....topics.objects.selector import Selector
 from ....topics.objects.tables import Column
-from ....topics.turn import Clock
 
 BAD_MAX: Final = 32  # of one table; with more the table is unreadable
 BAD_RETRY_S: Final = 1.0  # until a bad partition is read again; doubled up to

@@ -29,10 +29,10 @@ from enum import Enum
 from itertools import islice
 from typing import Final
 
+from ....topics.clock import Clock
 from ....topics.objects.names import TableId
 from ....topics.objects.selector import AFTER_ALL, Matches, Selector
 from ....topics.objects.tables import Column
-from ....topics.turn import Clock
 from ...metastore.port import TableRead, TableRequest
 from .bad_partitions import BAD_MAX, BadPartitions
 from .needs import PublishPartitions

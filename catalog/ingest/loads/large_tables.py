@@ -11,10 +11,10 @@ Invariants: a table is LOADING or compared, never both; one chunk of a table is 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from ....topics.clock import Clock
 from ....topics.objects.names import Scope, TableId
 from ....topics.objects.selector import Selector
 from ....topics.objects.tables import Column
-from ....topics.turn import Clock
 from ...metastore.port import TableRead, TableRequest
 from .bad_partitions import BAD_MAX
 from .chunked_comparison import ChunkedComparison

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from ....topics.turn import Clock
+from ....topics.clock import Clock
 
 STEP_S: Final = 1.0  # between two measurements
 STEPS_MAX: Final = 60  # by which the pace is measured: the last minute

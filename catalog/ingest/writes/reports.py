@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
+from ....topics.clock import Clock
 from ....topics.errors import UsageError
 from ....topics.objects.names import TableId, parse_table_name
 from ....topics.policy import Policy
-from ....topics.turn import Clock
 from ....topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ....topics.wire.messages.reports import (
     ABANDONED,

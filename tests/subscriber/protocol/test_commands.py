@@ -17,6 +17,7 @@ from topicast.subscriber.protocol.commands import (
 from topicast.subscriber.protocol.effects import Connection
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NotReady
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.data import Delta
 
 LATER = 100.0  # a deadline that no test reaches
@@ -48,48 +49,48 @@ class For(Wait[None]):
 def begun(pending: PendingCommands, wait: For, *, deadline: float = LATER) -> Command[object]:
     command: Command[object] = Command(lambda: wait, deadline=deadline)
     assert not pending.start(command)
-    assert not list(pending.settle(now=0.0))
+    assert not list(pending.settle())
     return command
 
 
 def test_only_what_waits_for_a_key_is_polled_when_it_is_woken() -> None:
-    pending = PendingCommands()
+    pending = PendingCommands(Turn[object]())
     one, other = For(1), For(2, "reply")
     begun(pending, one)
     begun(pending, other)
     for key in (2, "reply", 2, 3):
         pending.wake(key)
-    assert not list(pending.settle(now=0.0))
+    assert not list(pending.settle())
     assert (one.polls, other.polls) == (1, 2)
-    assert not list(pending.settle(now=0.0))
+    assert not list(pending.settle())
     assert (one.polls, other.polls) == (1, 2)
 
 
 def test_what_is_answered_completes_in_the_order_in_which_it_began() -> None:
-    pending = PendingCommands()
+    pending = PendingCommands(Turn[object]())
     waits = For(2), For(1), For(1, 2)
     commands = [begun(pending, wait) for wait in waits]
     waits[0].is_over = waits[2].is_over = True
     pending.wake(2)
-    assert list(pending.settle(now=0.0)) == [commands[0], commands[2]]
+    assert list(pending.settle()) == [commands[0], commands[2]]
     assert list(pending.waiting.values()) == [commands[1]]
     pending.check()
 
 
 def test_a_command_waits_for_the_keys_that_it_had_when_it_was_last_polled() -> None:
-    pending, wait = PendingCommands(), For("reply")
+    pending, wait = PendingCommands(Turn[object]()), For("reply")
     begun(pending, wait)
     wait.waits_for = (1,)
     pending.wake("reply")
-    assert not list(pending.settle(now=0.0))
+    assert not list(pending.settle())
     for key in ("reply", 1):
         pending.wake(key)
-        assert not list(pending.settle(now=0.0))
+        assert not list(pending.settle())
     assert wait.polls == 3
 
 
 def test_the_end_of_a_command_may_complete_another_in_the_same_turn() -> None:
-    pending, last = PendingCommands(), For(2)
+    pending, last = PendingCommands(Turn[object]()), For(2)
 
     def end() -> None:
         last.is_over = True
@@ -100,24 +101,28 @@ def test_the_end_of_a_command_may_complete_another_in_the_same_turn() -> None:
     command = begun(pending, first)
     first.is_over = True
     pending.wake(1)
-    assert list(pending.settle(now=0.0)) == [command, second]
+    assert list(pending.settle()) == [command, second]
 
 
 def test_a_command_that_nothing_wakes_ends_at_its_deadline_and_says_what_is_missing() -> None:
-    pending = PendingCommands()
+    turn = Turn[object]()
+    pending = PendingCommands(turn)
     late, soon = begun(pending, For(1), deadline=20), begun(pending, For(1), deadline=10)
     assert pending.deadline == 10
-    assert not list(pending.settle(now=9.9))
-    assert list(pending.settle(now=10)) == [soon]
+    turn.now = 9.9
+    assert not list(pending.settle())
+    turn.now = 10
+    assert list(pending.settle()) == [soon]
     assert isinstance(soon.outcome, NotReady)
     assert "the test has not said so" in str(soon.outcome)
     assert pending.deadline == 20
-    assert list(pending.settle(now=20)) == [late]
+    turn.now = 20
+    assert list(pending.settle()) == [late]
     assert pending.deadline is None
 
 
 def test_a_command_with_an_answer_that_nothing_woke_is_found() -> None:
-    pending, wait = PendingCommands(), For(1)
+    pending, wait = PendingCommands(Turn[object]()), For(1)
     command = begun(pending, wait)
     assert pending.answerable() == ()
     wait.is_over = True

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from topicast.tests.topics.following import chunk, delta
+from topicast.topics.backports import Self
 from topicast.topics.streams.bulk import CREDIT_DEFAULT
 from topicast.topics.streams.follower import (
     LIVE,
@@ -31,6 +32,7 @@ from topicast.topics.streams.replica_set import (
     TopicLevel,
 )
 from topicast.topics.topic import FULL, MINIMAL
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk
 from topicast.topics.wire.messages.readers import CatchUp
@@ -52,37 +54,50 @@ class Reader:
         return self.expected.get(topic_level[0], 0)
 
 
-def replicas(*topics: int, answer_s: float = 0.0, reader: Reader | None = None) -> ReplicaSet:
+class TimedSet(ReplicaSet):
+    """A replica set whose time a test sets."""
+
+    def __init__(self, turn: Turn[object], **limits: Any) -> None:
+        super().__init__(turn, **limits)
+        self._turn = turn
+
+    def at(self, now: float) -> Self:
+        """Return itself, at ``now``."""
+        self._turn.now = now
+        return self
+
+
+def replicas(*topics: int, answer_s: float = 0.0, reader: Reader | None = None) -> TimedSet:
     """Return a set that follows ``topics`` at full; without ``reader`` there is no limit."""
     limits: dict[str, Any] = {"answer_s": lambda: answer_s}
     if reader is not None:
         limits |= {"confirmed": reader.confirmed, "expected_bytes": reader.expected_bytes}
-    made = ReplicaSet(next_id=count(1).__next__, credit_step=STEP, **limits)
+    made = TimedSet(Turn[object](), next_id=count(1).__next__, credit_step=STEP, **limits)
     for topic in topics:
         made.follow(topic, FULL)
     return made
 
 
-def feed(one: ReplicaSet, topic: int, fact: Fact, *, now: float) -> list[Step]:
-    steps = list(one.feed((topic, FULL), fact, now=now))
+def feed(one: TimedSet, topic: int, fact: Fact, *, now: float) -> list[Step]:
+    steps = list(one.at(now).feed((topic, FULL), fact))
     one.check()
     return steps
 
 
-def tick(one: ReplicaSet, *, now: float) -> CatchUp | None:
+def tick(one: TimedSet, *, now: float) -> CatchUp | None:
     """Let what is overdue be requested."""
-    for topic, _ in one.overdue(now=now):
+    for topic, _ in one.at(now).overdue():
         feed(one, topic, Due(), now=now)
-    return one.request(one.wanted, now=now)
+    return one.at(now).request(one.wanted)
 
 
-def opened(one: ReplicaSet, *, now: float = 0.0) -> CatchUp:
+def opened(one: TimedSet, *, now: float = 0.0) -> CatchUp:
     request = tick(one, now=now)
     assert request is not None
     return request
 
 
-def granted(one: ReplicaSet, cost: int) -> int:
+def granted(one: TimedSet, cost: int) -> int:
     """Return the credit that stream 1 is granted once ``cost`` bytes of it are processed."""
     more = one.processed(1, cost)
     return 0 if more is None else more.amount
@@ -115,7 +130,7 @@ def test_topic_that_is_caught_up_leaves_its_stream_and_the_last_topic_closes_it(
     feed(one, 2, part(2, 1, 4), now=0.2)
     assert one.behind_count == 0
     assert one.deadline is None
-    assert not one.received(1, (2, FULL), now=0.3), "what still comes is cancelled"
+    assert not one.at(0.3).received(1, (2, FULL)), "what still comes is cancelled"
     assert one.processed(1, 500) is None
 
 
@@ -140,13 +155,13 @@ def test_position_that_comes_in_a_catch_up_abandons_its_stream() -> None:
     """P-SUB-3: nothing of it is expected any more, so what still comes is cancelled."""
     one = replicas()
     one.follow(1, MINIMAL)
-    assert [type(step) for step in one.feed((1, MINIMAL), Due(), now=0.0)] == [Want]
-    assert one.request(one.wanted, now=0.0) is not None
-    steps = list(one.feed((1, MINIMAL), Place(5, 10), now=0.1))
+    assert [type(step) for step in one.at(0.0).feed((1, MINIMAL), Due())] == [Want]
+    assert one.at(0.0).request(one.wanted) is not None
+    steps = list(one.at(0.1).feed((1, MINIMAL), Place(5, 10)))
     assert steps == [Placed(1, 5, 10), Abandoned(1)]
     one.check()
     assert (one.behind_count, one.served_by(1), one.deadline) == (0, (), None)
-    assert not one.received(1, (1, MINIMAL), now=0.2)
+    assert not one.at(0.2).received(1, (1, MINIMAL))
 
 
 def test_what_is_due_first_is_nothing_any_more_once_it_is_not_confirmed() -> None:
@@ -204,15 +219,15 @@ def test_topic_whose_turn_has_not_come_waits_as_long_as_its_stream_is_active() -
     opened(one)
     for sequence in range(4):
         now = 1.5 * (sequence + 1)
-        assert one.overdue(now=now) == []
+        assert one.at(now).overdue() == []
         first = {"first": sequence == 0, "snapshot": sequence == 0}
         entries = delta(sequence, sequence + 1).entries
         token = {"resume_version": sequence + 1, "resume_key": entries[0].key}
         got = part(1, 1, 10, sequence=sequence, last=False, entries=entries, **first, **token)
-        assert one.received(1, (1, FULL), now=now)
+        assert one.at(now).received(1, (1, FULL))
         feed(one, 1, got, now=now)
-    assert one.overdue(now=6.0 + SILENCE_S - 0.1) == []
-    assert topics_of(one.overdue(now=6.0 + SILENCE_S)) == [1, 2]
+    assert one.at(6.0 + SILENCE_S - 0.1).overdue() == []
+    assert topics_of(one.at(6.0 + SILENCE_S).overdue()) == [1, 2]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=["first", "second"])
@@ -222,10 +237,10 @@ def test_topic_whose_turn_has_come_is_overdue_when_nothing_more_of_it_comes(
     """P-CATCH-12: whichever of the topics was followed first."""
     one = replicas(*order)
     opened(one)
-    one.received(1, (1, FULL), now=0.1)
-    one.received(1, (2, FULL), now=1.9)  # the end of the first topic was lost
+    one.at(0.1).received(1, (1, FULL))
+    one.at(1.9).received(1, (2, FULL))  # the end of the first topic was lost
     feed(one, 2, part(2, 1, 10, last=False), now=1.9)
-    assert topics_of(one.overdue(now=SILENCE_S)) == [1]
+    assert topics_of(one.at(SILENCE_S).overdue()) == [1]
 
 
 def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
@@ -237,8 +252,8 @@ def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
     [want, abandoned] = feed(one, 1, Due(), now=0.1 + SILENCE_S)
     assert isinstance(want, Want)
     assert abandoned == Abandoned(1)
-    assert not one.received(1, (1, FULL), now=0.1 + SILENCE_S), "what still comes is cancelled"
-    again = one.request(one.wanted, now=0.1 + SILENCE_S)
+    assert not one.at(0.1 + SILENCE_S).received(1, (1, FULL)), "what still comes is cancelled"
+    again = one.at(0.1 + SILENCE_S).request(one.wanted)
     assert again is not None
     assert again.stream == 2
 
@@ -251,22 +266,22 @@ def test_peer_that_is_slow_is_waited_for_longer(answer_s: float, silence_s: floa
     one = replicas(1, 2, answer_s=answer_s)
     opened(one)
     assert one.deadline == silence_s
-    assert one.overdue(now=silence_s - 0.1) == []
-    assert topics_of(one.overdue(now=silence_s)) == [1, 2]
+    assert one.at(silence_s - 0.1).overdue() == []
+    assert topics_of(one.at(silence_s).overdue()) == [1, 2]
 
 
 def test_stream_that_still_comes_is_cancelled_once_a_second() -> None:
     """P-CATCH-6: what was sent before the peer reads the Cancel is on its way."""
     one = replicas(1)
-    now_or_not = [one.cancel(7, now=at) for at in (0.0, 0.0, 0.9, 1.0, 1.9)]
+    now_or_not = [one.at(at).cancel(7) for at in (0.0, 0.0, 0.9, 1.0, 1.9)]
     assert now_or_not == [True, False, False, True, False]
-    assert one.cancel(8, now=1.9)
+    assert one.at(1.9).cancel(8)
     opened(one, now=2.0)
     feed(one, 1, StreamLost(), now=2.1)
-    assert not one.cancel(1, now=2.2), "the owner was notified that it is abandoned"
+    assert not one.at(2.2).cancel(1), "the owner was notified that it is abandoned"
     for stream in range(100, 100 + CANCELLED_MAX):
-        assert one.cancel(stream, now=2.2)
-    assert one.cancel(8, now=2.2), "no more are remembered"
+        assert one.at(2.2).cancel(stream)
+    assert one.at(2.2).cancel(8), "no more are remembered"
 
 
 def test_topic_that_is_refused_alone_leaves_the_others_in_the_stream() -> None:
@@ -294,7 +309,7 @@ def test_what_is_followed_no_more_is_neither_wanted_nor_served() -> None:
 def test_steps_end_when_one_of_them_had_the_follower_stopped() -> None:
     one = replicas(1)
     opened(one)
-    steps = one.feed((1, FULL), part(1, 1, 10, entries=delta(0, 1).entries), now=0.1)
+    steps = one.at(0.1).feed((1, FULL), part(1, 1, 10, entries=delta(0, 1).entries))
     assert isinstance(next(steps), Reset)
     one.stop((1, FULL))
     assert list(steps) == []
@@ -309,7 +324,7 @@ def test_lost_streams_are_requested_anew_in_one_stream() -> None:
     assert topics_of(lost) == [1, 3]
     for topic, _ in lost:
         feed(one, topic, StreamLost(), now=1.0)
-    again = one.request(one.wanted, now=1.0)
+    again = one.at(1.0).request(one.wanted)
     assert again is not None
     assert [wanted.topic for wanted in again.wanted] == [1, 3]
     follower = one.get((2, FULL))
