@@ -1,4 +1,4 @@
-"""Publishers: which catalogd leads, by its announcement, and what the hub sends it.
+"""Publishers: the catalogds that are members of a hub, and which of them leads.
 
     catalogd ──Hello──▶ is sent Have ──Announce──▶ leads ──a later start announces──▶ refused
 
