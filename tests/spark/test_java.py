@@ -128,13 +128,19 @@ ENDED = """
 import java.lang.ref.WeakReference;
 
 public final class Ended {
-    // Return what serves a context whose agent does not run, once the context was stopped.
-    public WeakReference served() throws Exception {
+    // Return what serves a context whose agent does not run, once the context was stopped; perhaps
+    // it was detached before.
+    public WeakReference served(boolean detached) throws Exception {
         SparkConf conf = new SparkConf().setMaster("local[1]").setAppName("ended");
         SparkContext context = new SparkContext(conf.set("spark.ui.enabled", "false"));
         List command = new ArrayList();
         command.add("false");
         TopicastBootstrap served = new TopicastBootstrap().attach(context, command, "", "{}");
+        if (detached) {
+            served.stop();
+            if (TopicastBootstrap.serve(context, command, "", "{}") != null)
+                throw new IllegalStateException("a new session attaches it again");
+        }
         context.stop();
         return new WeakReference(served);
     }
@@ -285,8 +291,9 @@ def test_executions_that_no_agent_takes_are_missed_before_they_fill_the_heap() -
         assert str(java_object(jvm, "Full", source).run(3 * HEAP_MB)).startswith("missed ")
 
 
-def test_jvm_keeps_nothing_of_a_context_that_has_ended() -> None:
+@pytest.mark.parametrize("detached", [False, True])
+def test_jvm_keeps_nothing_of_a_context_that_has_ended(detached: bool) -> None:
     """Given no other context after it: before, the JVM kept it until the next one began."""
     with small_jvm(SPARK_HEAP_MB) as jvm:
-        served = java_object(jvm, "Ended", java_unit(bootstrap_source(), ENDED)).served()
+        served = java_object(jvm, "Ended", java_unit(bootstrap_source(), ENDED)).served(detached)
         until(lambda: jvm.System.gc() or served.get() is None, timeout_s=20, interval_s=0.5)

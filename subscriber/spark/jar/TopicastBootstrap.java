@@ -56,6 +56,7 @@ public final class TopicastBootstrap extends AbstractFunction1
     private static final HashMap variables = new HashMap();  // ours, which children do not inherit
     private static final ConcurrentHashMap kept = new ConcurrentHashMap();  // the agents' objects
     private static TopicastBootstrap serving;  // of the last context; null: there is none
+    private static WeakReference detached = new WeakReference(null);  // the last such context
 
     private final TopicastListener listener = new TopicastListener();
     private final TopicastBoard board = new TopicastBoard();
@@ -93,17 +94,18 @@ public final class TopicastBootstrap extends AbstractFunction1
     public TopicastBootstrap attach(SparkContext found, List command, String path,
             String settings) {
         synchronized (TopicastBootstrap.class) {
-            if (serving != null && serving.stopped && serving.context == found) serving = null;
+            if (detached.get() == found) detached.clear();
             return serve(found, command, path, settings);
         }
     }
 
-    /** Returns the object that serves a context, also a stopped one: a new session of Spark's does
-        not attach a context again that Python has detached. */
+    /** Returns the object that serves a context; null if Python has detached the context: a new
+        session of Spark's does not attach it again. */
     static TopicastBootstrap serve(SparkContext found, List command, String path,
             String settings) {
         synchronized (TopicastBootstrap.class) {
             if (serving != null && serving.context == found) return serving;
+            if (detached.get() == found) return null;
             serving = new TopicastBootstrap();
             serving.begin(found, command, path, settings);
             return serving;
@@ -203,6 +205,10 @@ public final class TopicastBootstrap extends AbstractFunction1
     /** Detaches the context: the agent ends, the queue is discarded, and Spark is plain Spark. */
     public void stop() {
         stopped = true;
+        synchronized (TopicastBootstrap.class) {
+            if (serving == this) detached = new WeakReference(context);
+        }
+        leave();
         context.removeSparkListener(listener);
         listener.stop();
         board.run();
@@ -235,7 +241,7 @@ public final class TopicastBootstrap extends AbstractFunction1
         }
     }
 
-    /** Lets the JVM discard this object and its context, which has ended. */
+    /** Lets the JVM discard this object and, once it has ended, its context. */
     void leave() {
         synchronized (TopicastBootstrap.class) {
             if (serving == this) serving = null;
