@@ -351,9 +351,9 @@ class Reconciliation:
     def _tables(self, left: Iterator[TableId]) -> Iterator[Read | None]:
         more = True
         while more:
-            some, more = self._held.next_tables(left, TABLES_PER_CALL_MAX)
+            some, partitioned, more = self._held.next_tables(left, TABLES_PER_CALL_MAX)
             yield _read([_request(one, obj=True) for one in some]) if some else None
-            for table in filter(self._held.has_partitions, some):
+            for table in partitioned:
                 yield _read([_request(table, whole=True)])
                 many, self._many = self._many, ()
                 yield from (
