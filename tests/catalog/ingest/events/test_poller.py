@@ -1,5 +1,6 @@
 """The poller: polls in time and one at a time, and knows up to where everything is published."""
 
+import gc
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from topicast.catalog.ingest.events.poller import (
     LOOKS,
     POLL_EVENTS_MAX,
     REFUSED,
+    STATES_MAX,
     UNSENDABLE_TRIES_MAX,
     Batch,
     Poll,
@@ -557,3 +559,24 @@ def test_event_that_is_stable_or_not_there_is_not_skipped(world: World, id_: int
         world.poller.skip(id_)
     with pytest.raises(UsageError, match="events are off"):
         World(interval_s=0, checked=False).poller.skip(id_)
+
+
+def test_few_states_are_kept_however_many_polls_bring_events_while_one_waits(world: World) -> None:
+    def kept() -> int:
+        gc.collect()
+        return sum(type(one) is WindowState for one in gc.get_objects())
+
+    before = kept()
+    seqs = []
+    for id_ in range(11, 11 + 5 * STATES_MAX):
+        batch = world.poll(id_)
+        assert batch is not None
+        seqs.append(batch.seq)
+        world.poller.mark_published(1)
+        world.now += INTERVAL_S
+    assert kept() <= before + STATES_MAX
+    assert world.poller.watermark == 10
+    world.poller.mark_published(seqs[-2])
+    assert 10 < world.poller.watermark < 11 + 5 * STATES_MAX - 2
+    world.poller.mark_published(NEVER)
+    assert world.poller.watermark == 10 + 5 * STATES_MAX
