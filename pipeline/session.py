@@ -1,5 +1,6 @@
 """Session: the Spark session of a pipeline that a command starts."""
 
+import logging
 import os
 import signal
 import sys
@@ -15,9 +16,12 @@ from ..subscriber.spark.writes.metastores import URIS
 from ..subscriber.spark.writes.plans import metastore_in_use
 from ..topics.errors import ConfigError
 
+log = logging.getLogger(__name__)
+
 DEPLOY_MODE: Final = "spark.submit.deployMode"
 MASTER: Final = "spark.master"
 DRIVER_PYTHON, PYTHON = "PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"
+PY4J: Final = ("java_gateway", "clientserver")  # its modules that log a failed call
 
 
 @contextmanager
@@ -63,20 +67,21 @@ def open_session(
     received: list[int] = []
     with _held_back(received):
         spark = builder.getOrCreate()
-    try:
-        for number in received:
-            signal.raise_signal(number)
-        if not metastore:
-            yield spark
-            return
-        _check_metastore(spark)
-        handle = attach(spark, statestores)
+    with _interruptible():
         try:
-            yield spark
+            for number in received:
+                signal.raise_signal(number)
+            if not metastore:
+                yield spark
+                return
+            _check_metastore(spark)
+            handle = attach(spark, statestores)
+            try:
+                yield spark
+            finally:
+                handle.detach()
         finally:
-            handle.detach()
-    finally:
-        spark.stop()
+            spark.stop()
 
 
 @contextmanager
@@ -91,6 +96,8 @@ def _held_back(received: list[int]) -> Iterator[None]:
         return
 
     def keep(number: int, _frame: object) -> None:
+        if not received:
+            log.warning("interrupted while Spark starts: ends as soon as Spark has started")
         received.append(number)
 
     before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -100,6 +107,32 @@ def _held_back(received: list[int]) -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) is keep:  # PySpark has a handler of its own by now
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt a call of Spark, and log nothing of it.
+
+    PySpark's own handler calls Spark over the connection whose answer the interrupted call awaits:
+    both fail, and Py4J logs the tracebacks. Without it, the end of the session ends the jobs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def is_not_of_py4j(record: logging.LogRecord) -> bool:
+        return record.module not in PY4J  # which raises what it logs
+
+    loggers = [logging.getLogger(), *(logging.getLogger(f"py4j.{one}") for one in PY4J)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    for one in loggers:
+        one.addFilter(is_not_of_py4j)
+    try:
+        yield
+    finally:
+        for one in loggers:
+            one.removeFilter(is_not_of_py4j)
+        signal.signal(signal.SIGINT, before)
 
 
 def choose_python(environ: MutableMapping[str, str], *, master: str | None) -> None:
