@@ -393,7 +393,7 @@ class ChunkedLoad:
         waiting = [one for one in self.selections.values() if one.unread]
         names: dict[str, None] = {}
         for awaited in waiting:
-            share = max(PARTITIONS_PER_READ_MAX // len(waiting), 1)
+            share = PARTITIONS_PER_READ_MAX // len(waiting)  # they are SELECTIONS_MAX at most
             unread = filter(self._is_unread, awaited.unread)
             names.update(dict.fromkeys(islice(unread, share)))
         return tuple(names)
