@@ -332,10 +332,16 @@ class Poller:
         self._drop_rest()
 
     def start(self, at: StartAt | None) -> None:
-        """Poll again, from where polls have ended, or ``at`` if that is given."""
+        """Poll again, from where polls have ended, or ``at`` if that is given.
+
+        The metastore is identified first: its database may have been put back in the pause, beneath
+        a server that kept our connection, and ids may have gone on beyond ours since.
+        """
         now = self._turn.now
         self.paused, self.drains, self.error, self._answered_at = "", False, "", now
         self._due_at = self._whole_at = self._resumed_at = now
+        self._drop_rest()
+        self._check.connection = None
         if at is not None:
             self.go_to(at)
 

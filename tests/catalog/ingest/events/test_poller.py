@@ -580,3 +580,16 @@ def test_few_states_are_kept_however_many_polls_bring_events_while_one_waits(wor
     assert 10 < world.poller.watermark < 11 + 5 * STATES_MAX - 2
     world.poller.mark_published(NEVER)
     assert world.poller.watermark == 10 + 5 * STATES_MAX
+
+
+def test_metastore_that_was_put_back_in_a_pause_is_found_though_its_connection_is_the_same(
+    world: World,
+) -> None:
+    world.poll(11, 12)
+    world.settle()
+    world.poller.pause("events are paused")
+    world.poller.start(None)
+    other = tuple(raw_event(id_, "other") for id_ in range(11, 20))
+    finding = world.check(current_id=19, events=other)
+    assert finding is not None
+    assert not finding.same
