@@ -85,9 +85,8 @@ class Publishers:
         """Let ``member`` lead, and refuse the member that led before; or return why it may not."""
         ingest = self._ingest
         before = ingest.catalog_address
-        other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
-        if other_start and member.have != ingest.have():
-            self.send_have(member, peer)  # the publisher judged an older Have
+        if self._judged_an_older_have(member, announce):
+            self.send_have(member, peer)
             return None
         epoch, old = ingest.epoch, self.peer(Channel.CONTROL)
         fault = ingest.announce(announce)
@@ -120,6 +119,12 @@ class Publishers:
             return refuse(Refusal.WIRE, str(error))
         member.catalog_address, member.pages = message.catalog_address, pages
         return None
+
+    def _judged_an_older_have(self, member: Member, announce: Announce) -> bool:
+        """Return whether another start was compared with less than the hub holds by now."""
+        ingest = self._ingest
+        other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
+        return other_start and member.have != ingest.have()
 
     def _is_alive(self, member: Member | None) -> bool:
         """Return whether ``member`` has not left, and has sent something a moment ago."""
