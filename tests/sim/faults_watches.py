@@ -1,21 +1,13 @@
 """Faults in what watches are notified of, which an application finds that believes its watch."""
 
-from typing import Any
-
 from topicast.subscriber.engine.watch import Watches
 from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.replication.replicas import TopicReplicas
-from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.tests.sim.fault import BY_SEED, Fault
 
 
 class SilentAboutRestarts(Watches):
     def lose(self) -> None:
-        """Do nothing."""
-
-
-class SilentAboutPulls(ChangeFeed):
-    def on_pulled(self, *pulled: Any) -> None:
         """Do nothing."""
 
 
@@ -34,13 +26,6 @@ FAULTS = (
         (SilentAboutRestarts,),
         watched=True,
         likely_seed=10,
-    ),
-    Fault(
-        "a pull ahead of its topic is a change",
-        BY_SEED,
-        (SilentAboutPulls,),
-        watched=True,
-        likely_seed=24,
     ),
     Fault("a change comes once", BY_SEED, (NotifiesTwice,), watched=True),
 )
