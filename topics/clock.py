@@ -6,15 +6,17 @@ that wakes up would take content that it has held for hours for as new as before
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 # The second is macOS's, of which time.monotonic uses another; Windows has neither, and needs none.
 _CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
-
-def seconds() -> float:
-    """Return the seconds since some moment; they never go back."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+seconds: Final[Callable[[], float]] = (
+    time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
+)
+"""Return the seconds since some moment; they never go back."""
 
 
 class Clock(Protocol):
