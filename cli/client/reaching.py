@@ -16,6 +16,7 @@ from typing import Final
 
 from ...topics.keys.credential import Credential, PublicKeys
 from ...topics.link import Handshake, Link
+from ...topics.link.endpoints import dialled
 from ...topics.settings import Address
 
 LOOK_S: Final = 0.8  # a connection is made, and greeted, within milliseconds
@@ -100,16 +101,20 @@ def is_mute(address: Address, *, limit_s: float = LOOK_S) -> bool | None:
 
 def stranger(address: Address, *, limit_s: float = LOOK_S) -> str:
     """Return what is wrong with a listener, by its greeting; empty if it may be our daemon."""
+    several = ""
     try:
+        host, count = dialled(address.host)
+        if count > 1:
+            several = f" ({host}, the first of the {count} addresses of {address.host})"
         received = _said(address, GREETING, limit_s=limit_s / 2)
         web = b"" if received else _said(address, ASK_PAGE, limit_s=limit_s / 2)
     except TimeoutError:
         return (
-            f"nothing comes back within {limit_s / 2:g} s; open this port in the firewalls "
-            f"between, {OTHERS}"
+            f"nothing comes back within {limit_s / 2:g} s{several}; open this port in the "
+            f"firewalls between, {OTHERS}"
         )
     except ConnectionRefusedError:
-        return f"nothing listens there; start one, {OTHERS}"
+        return f"nothing listens there{several}; start one, {OTHERS}"
     except OSError as error:
         return f"{error.strerror or error}; start one, {OTHERS}"
     if PAGE in web:
@@ -134,7 +139,8 @@ def _is_greeting(received: bytes) -> bool:
 def _said(address: Address, words: bytes, *, limit_s: float) -> bytes:
     """Return how what listens begins its answer to ``words``; raises OSError if nothing does."""
     deadline = time.monotonic() + limit_s
-    with socket.create_connection((address.host, address.port), limit_s) as peer:
+    host, _ = dialled(address.host)
+    with socket.create_connection((host, address.port), limit_s) as peer:
         peer.sendall(words)
         received = b""
         while not _is_greeting(received) and len(received) < ANSWER_BYTES:

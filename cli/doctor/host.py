@@ -15,6 +15,7 @@ from ...topics.errors import ConfigError
 from ...topics.keys.clients import ClientRole
 from ...topics.keys.credential import Credential
 from ...topics.link import new_pair
+from ...topics.link.endpoints import dialled
 from ...topics.settings import Address
 from ..terminal.extras import EXTRA_OF
 from .checks import Answer, ok, warning, wrong
@@ -76,7 +77,8 @@ def ports(addresses: Sequence[Address], *, daemon: str, setting: str) -> Answer:
     """Connect to each of ``addresses``, where ``daemon`` listens; ``setting`` names others."""
     for address in addresses:
         try:
-            socket.create_connection((address.host, address.port), CONNECT_S).close()
+            host, _ = dialled(address.host)  # another address of the name is not used
+            socket.create_connection((host, address.port), CONNECT_S).close()
         except TimeoutError:
             return wrong(
                 f"{address} does not answer within {CONNECT_S:g} s",

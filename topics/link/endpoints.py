@@ -3,6 +3,8 @@
 import errno
 import re
 import socket
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Final
 
 import zmq
@@ -52,6 +54,20 @@ def for_bind(address: str) -> str:
     except (OSError, UnicodeError) as exc:
         raise LinkError(f"{address}: the host name {host!r} has no address; bind a number") from exc
     return f"tcp://{found[0][4][0]}:{port}"
+
+
+def dialled(host: str) -> tuple[str, int]:
+    """Return the address to which ZeroMQ connects for ``host``, and how many its name has.
+
+    Of a name ZeroMQ uses the first IPv4 address, and no other if nobody answers there.
+
+    Raises:
+        OSError: the name has no IPv4 address.
+    """
+    with suppress(ValueError):
+        return str(ip_address(host)), 1
+    found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+    return str(found[0][4][0]), len({one[4][0] for one in found})
 
 
 def is_ipv6(address: str) -> bool:

@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import zmq
 
 from topicast.cli.client.operator import Operator, catalog_at
-from topicast.cli.client.reaching import problem
+from topicast.cli.client.reaching import problem, stranger
+from topicast.cli.doctor.checks import CheckOutcome
+from topicast.cli.doctor.host import ports
 from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast as topicast_command
 from topicast.cli.records.overview import NOT_REACHED
@@ -144,6 +147,28 @@ def test_host_that_is_not_known() -> None:
     text = refusal("tcp://no-such-host.invalid:24000")
     assert "does not know the host no-such-host.invalid; correct --statestores" in text
     assert text.endswith("getent hosts no-such-host.invalid")
+
+
+def test_only_the_first_address_of_a_name_is_looked_at_as_no_other_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = socket.getaddrinfo
+
+    def two_addresses(host: str | None, port: int | None, *more: int) -> Any:
+        """Resolve hub.example as a DNS server with two addresses does."""
+        if host != "hub.example":
+            return known(host, port, *more)
+        return [*known("127.0.0.2", port, *more), *known("127.0.0.1", port, *more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
+    with listening(b"") as address:
+        (named,) = parse_addresses(address.replace("127.0.0.1", "hub.example"))
+        first = "127.0.0.2, the first of the 2 addresses of hub.example"
+        assert stranger(named).startswith(f"nothing listens there ({first}); start one")
+        assert (
+            ports([named], daemon="statestored", setting="--statestores").verdict
+            is CheckOutcome.WRONG
+        )
 
 
 def test_peer_that_says_nothing() -> None:
