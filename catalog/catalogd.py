@@ -75,9 +75,7 @@ STATUS_S: Final = 0.5  # between two statuses
 CLIENTS_S: Final = 0.5  # between two looks at the list of clients
 CHUNKS_S: Final = 0.0005  # of a turn, for chunks, and one chunk more: then deltas have their turn
 STORE_S: Final = 1.0  # between two looks for the store's files, and two tries of a failed commit
-KEPT_BYTES_MAX: Final = (
-    16 << 20
-)  # of frames that wait for the store: an hour of 50 hubs' heartbeats
+KEPT_BYTES_MAX: Final = 16 << 20  # of frames that wait for the store: 50 hubs' for an hour
 KEPT_COST: Final = 200  # of a frame, besides its bytes
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 

@@ -80,7 +80,7 @@ class NameListing:
         self._reading = False  # a portion of it is being read
         self._portion_at = 0.0  # no portion is read before: one failed
         self._names_again_at = 0.0  # not before, for events that name nothing
-        # What the store holds and the operator leaves out since
+        # Databases that the store holds, and that the operator leaves out now.
         self._left_out = tuple(db for db in namespace.databases() if not follows(db))
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read

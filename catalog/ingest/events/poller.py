@@ -160,8 +160,8 @@ class Poller:
         self.newest = window.last_id if window else 0  # the metastore's newest event, as it said
         self._current_at = -inf  # when a poll began up to which everything is published
         self.seq = 0  # arrival number of the newest events
-        self._states: deque[tuple[int, WindowState]] = deque()  # by seq, not yet published;
-        # of many only some, so that a crash may read a few events more again
+        # By seq, not yet published; of many only some: after a crash a few more events are read.
+        self._states: deque[tuple[int, WindowState]] = deque()
         self._polling: int | None = None  # the poll that is not answered
         self._began_at = 0.0  # when it began
         self._events_max = 0  # that it reads
