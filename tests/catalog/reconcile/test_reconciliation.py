@@ -9,7 +9,8 @@ from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.event_window import WINDOW_S
 from topicast.catalog.ingest.events.poller import Poll
 from topicast.catalog.ingest.loads.sync_rules import PARAMETER
-from topicast.catalog.metastore.port import COMPARING, ListNames, Read
+from topicast.catalog.metastore.port import COMPARING, ListNames, Read, ReadDone, TableRead
+from topicast.catalog.reconcile.held import Held
 from topicast.catalog.reconcile.progress import STOPPED_S
 from topicast.catalog.reconcile.reconciliation import (
     CALLS_PER_S_DEFAULT,
@@ -17,7 +18,7 @@ from topicast.catalog.reconcile.reconciliation import (
     ROUND_S,
 )
 from topicast.tests.cluster.alone import Alone, loaded
-from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
+from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift, thrift_bytes
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.selector import ALL
 from topicast.topics.wire.messages.catalog import Pull
@@ -182,6 +183,35 @@ def test_tables_without_partitions_take_no_turns_of_their_own() -> None:
     assert core.catalog.reconciliation.counts.objects > 300
     assert found.took_s is not None
     assert found.took_s < 10
+
+
+@pytest.mark.parametrize(("owner", "slice_max", "differing"), [("tester", 100, 0), ("ann", 9, 100)])
+def test_turn_compares_fewer_tables_if_they_must_be_decoded(
+    owner: str, slice_max: int, differing: int
+) -> None:
+    core = Alone()
+    core.create_database("d")
+    for number in range(100):
+        core.create("d", f"t{number}")
+    core.wait(2)
+    own = core.catalog
+    held = Held(
+        own.namespace,
+        own.tables,
+        follows=own.settings.follows,
+        every_table=own.namespace.every_table,
+        pending=own.loader.pending,
+        rules=own.sync_rules,
+    )
+    read = {}
+    for row in own.namespace.tables("d"):
+        table = table_of(core, row.name)
+        table.owner = owner
+        read["d", row.name] = TableRead(thrift=thrift_bytes(table))
+    slices = [*held.compare(ReadDone(read=COMPARING, databases={}, tables=read))]
+    assert max(map(len, slices)) <= slice_max
+    assert sum(map(len, slices)) == differing
+    assert len(slices) <= (2 if not differing else 13)
 
 
 def test_names_that_no_event_told_are_found_among_thousands() -> None:
