@@ -187,7 +187,7 @@ def _map() -> str:
 
 
 def _messages() -> str:
-    """Return a table of the messages: the files that make each, and those that take it."""
+    """Return a table of the messages: the files that make each, and those that receive it."""
     kinds: dict[str, str] = {}
     for module in (data, connection, readers, publishers, catalog, reports):
         for name, kind in getmembers(module, isclass):
@@ -201,7 +201,7 @@ def _messages() -> str:
         if not file.startswith(("topics/wire/", "topics/turn.py")):
             for name, is_made in _mentions(ast.parse(path.read_text("utf-8")), kinds):
                 (made if is_made else taken)[name].add(file)
-    lines = ["| message | made by | taken by |", "|---|---|---|"]
+    lines = ["| message | made by | received by |", "|---|---|---|"]
     for name, module_name in kinds.items():
         files = sorted(made[name]), sorted(taken[name] - made[name])
         cells = (", ".join(f"`{file}`" for file in some) for some in files)
@@ -248,7 +248,7 @@ def _named(
 def test_what_the_architecture_has_of_the_code_is_so(
     part: str, make: Callable[[], str], pytestconfig: pytest.Config
 ) -> None:
-    """--rewrite writes it anew: the first lines of files, and who makes and takes messages."""
+    """--rewrite writes it anew: the first lines of files, and who makes and receives messages."""
     text = ARCHITECTURE.read_text("utf-8")
     begin, end = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->\n"
     before, _, rest = text.partition(begin)

@@ -75,7 +75,7 @@ class NameListing:
         self.error = ""  # of the last read or listing that failed; "" after a listing
         self._names_at = None if known else 0.0  # when a listing begins; None: not needed
         self._listed: NamesRead | None = None  # of the running listing, up to ``upto``
-        self._listing = False  # a listing runs, whose last portion was not read
+        self._listing = False  # whether a listing has begun and has portions left to read
         self._is_outdated = False  # it ends with the next portion, and another follows
         self._reading = False  # a portion of it is being read
         self._portion_at = 0.0  # no portion is read before: one failed

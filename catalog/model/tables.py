@@ -253,7 +253,7 @@ class Tables:
     def raise_data_of_alias(
         self, table: TableId, *, partitions: Sequence[str], source: int
     ) -> tuple[int, int]:
-        """Raise the data version of ``table``, whose files were written as those of another table.
+        """Raise the data version of ``table``, an alias: a table over the folder that was written.
 
         ``take_written`` does not return it. Returns topic and version.
         Caller: the aliases of a table that was written.

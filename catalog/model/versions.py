@@ -69,7 +69,7 @@ class WriteRow:
 
 
 class WriterRow(NamedTuple):
-    """The driver whose report has raised this version of a topic."""
+    """A version of a topic, and the driver whose report has raised the topic to it."""
 
     topic: int
     version: int
