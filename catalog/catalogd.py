@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +65,7 @@ from .publish.hub_questions import HubQuestions, Known
 from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import AdmitGranted
 from .serve.storeless import answer_without_store
-from .status import CatalogStatus, answer, verdict
+from .status import CatalogStatus, answer, verdict, without_store
 from .storage.store import Store
 from .storage.topics import load_topics
 
@@ -396,7 +396,7 @@ class Catalogd:
             if self._store_failed_at is None:
                 self._store_failed_at = self._now
             if type(problem) is not type(self.status.store_problem):
-                self._renew_status(replace(self.status, store_problem=problem))
+                self._renew_status(without_store(self.status, problem))
             return False
         self._store_failed_at = None
         return True

@@ -108,7 +108,7 @@ class CatalogStatus:
     Attributes:
         refused_handshake: The last of a client without a key that is admitted; None: none was.
         store_problem: Why nothing can be stored now. While that is so, all else is as of the last
-            commit.
+            commit, and the lag is not known.
         memory: What is known of the limit of memory; None: there is none.
         rules: Those that operators set for drivers.
         newest_event: The id of the metastore's newest event, as its last answer said.
@@ -203,6 +203,11 @@ def first_named(found: Mapping[str, str], *, of: int) -> str:
     named = [f"{name}: {why}" for name, why in islice(found.items(), NAMED_MAX)]
     more = of - len(named)
     return "; ".join([*named, *([f"{more} more"] if more else [])])
+
+
+def without_store(status: CatalogStatus, problem: StoreError) -> CatalogStatus:
+    """Return ``status`` while nothing can be stored: how far behind that falls nobody looks."""
+    return replace(status, store_problem=problem, lag_events=None, lag_s=None)
 
 
 def verdict(status: CatalogStatus) -> Verdict:

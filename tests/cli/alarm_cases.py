@@ -25,7 +25,7 @@ from topicast.catalog.ingest.events.event_history import EventBatch
 from topicast.catalog.ingest.events.event_processor import PAUSED, EventState, ProcessorFacts
 from topicast.catalog.ingest.events.poller import EVENTS_OFF, NO_LISTENER
 from topicast.catalog.reconcile.progress import ReconciliationFacts
-from topicast.catalog.status import CatalogStatus, MetastoreFacts
+from topicast.catalog.status import CatalogStatus, MetastoreFacts, without_store
 from topicast.catalog.status import facts as facts_of_catalogd
 from topicast.catalog.status import verdict as verdict_of_catalogd
 from topicast.catalog.storage.store import MOVED_REMEDY
@@ -472,11 +472,11 @@ CASES: Final = (
     ),
     Case(
         ("store_full",),
-        lambda: [*status(hub(publisher_silent_s=42.0), catalogd(store_problem=FULL))],
+        lambda: [*status(hub(publisher_silent_s=42.0), without_store(catalogd(), FULL))],
     ),
     Case(
         ("store_moved",),
-        lambda: [*status(hub(publisher_silent_s=42.0), catalogd(store_problem=MOVED))],
+        lambda: [*status(hub(publisher_silent_s=42.0), without_store(catalogd(), MOVED))],
     ),
     Case(("memory_short",), lambda: [*status(None, catalogd(memory=SHORT))]),
     Case(

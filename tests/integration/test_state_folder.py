@@ -67,6 +67,7 @@ def test_folder_that_is_moved_back_is_used_again(
         done = topicast("status", f"--statestores={daemons.hub_address}")
         assert done.returncode == DEGRADED
         assert "catalogd.lock: was deleted, moved or replaced\n    -> put the files" in done.stdout
+        assert "lag" not in done.stdout
         done = topicast("refresh", TABLE, f"--statestores={daemons.hub_address}")
         assert "is not ready: " in done.stderr
         assert "put the files back" in done.stderr
