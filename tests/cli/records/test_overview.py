@@ -18,8 +18,12 @@ SILENT = Reason(
     "newer comes",
     mend="does catalogd run, and is this statestored among its --statestores?",
 )
-FULL = Reason(
-    state=Serving.NOT_SERVING, code="store_full", what="/state: no room", mend="free space"
+BEHIND = Reason(
+    state=Serving.DEGRADED,
+    code="behind",
+    what="for 95 s changes of the metastore have not been published (1 event waits)",
+    mend="topicast events status shows what the current batch waits for; does the metastore answer "
+    "reads of tables?",
 )
 REFUSED = "no statestored answers at tcp://b:24000: start one, or name others with --statestores"
 SILENT_CATALOGD = "catalogd at tcp://c:26000 does not answer: is it running?"
@@ -67,13 +71,15 @@ A restart now
     back; no write in flight
 """
 BUSY = """\
-not serving
-  catalogd c:26000: /state: no room
-    -> free space
+degraded
+  catalogd c:26000: for 95 s changes of the metastore have not been published (1
+  event waits)
+    -> topicast events status shows what the current batch waits for; does the
+       metastore answer reads of tables?
 
-statestored  a:24000  serving      hears catalogd, 1 topic behind, 50 drivers
-statestored  b:24000  serving      hears catalogd, 3 drivers
-catalogd     c:26000  not serving  1 of 2 hubs, lag 1 event, 31 s
+statestored  a:24000  serving   hears catalogd, 1 topic behind, 50 drivers
+statestored  b:24000  serving   hears catalogd, 3 drivers
+catalogd     c:26000  degraded  1 of 2 hubs, lag 1 event, 95 s
 
 drivers: 53 live, 0 connecting, 0 plain, 2 gone (last hour); 4 with a problem
 
@@ -139,12 +145,12 @@ A restart now
                     catalogd(
                         hubs=2,
                         lag_events=1,
-                        lag_s=31.0,
+                        lag_s=95.0,
                         intents=1,
                         waiting_requests=7,
                         tables_to_load=1,
                     ),
-                    verdict=Verdict((FULL,)),
+                    verdict=Verdict((BEHIND,)),
                 ),
             ),
             BUSY,
