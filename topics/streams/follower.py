@@ -141,6 +141,8 @@ class Follower:
         self._silence_s = SILENCE_S  # after which the open stream has timed out
         self._queue: deque[Delta] = deque()  # deltas that came while BEHIND, in order
         self._queue_bytes = 0  # their rows
+        self._now = 0.0  # seconds: when the fact came that is being handled
+        self._effects: list[Effect] = []  # of that fact, in their order
 
     @property
     def deadline(self) -> float | None:
@@ -149,23 +151,27 @@ class Follower:
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
         """Decide what ``fact`` means for the position."""
+        self._now = now
         match fact:
             case Delta():
-                return self._on_delta(fact, now)
+                self._on_delta(fact)
             case Chunk():
-                return self._on_chunk(fact, now)
+                self._on_chunk(fact)
             case PeerAt():
-                return self._on_peer_at(fact, now)
+                self._on_peer_at(fact)
             case Place():
-                return self._on_place(fact, now)
+                self._on_place(fact)
             case Refused():
-                return self._on_refused(fact, now)
+                self._on_refused(fact)
             case StreamLost():
-                return self._on_lost(now)
+                self._on_lost()
             case Due():
-                return self._on_due(now)
+                self._on_due()
             case _:
                 assert_never(fact)
+        effects = tuple(self._effects)
+        self._effects.clear()
+        return effects
 
     def step(self, epoch: int, from_version: int, to_version: int) -> bool:
         """Move over a delta with values that just follows; return whether it did.
@@ -207,38 +213,41 @@ class Follower:
         assert len(self._queue) <= QUEUE_MAX
         assert self._queue_bytes == sum(map(_delta_bytes, self._queue)) <= QUEUE_BYTES_MAX
         assert self.version >= 0
+        assert not self._effects
 
-    def _on_delta(self, delta: Delta, now: float) -> tuple[Effect, ...]:
+    def _on_delta(self, delta: Delta) -> None:
         if (delta.epoch, delta.to_version) <= (self.epoch, self.version):
-            return ()  # late or doubled: neither an old delta nor an old epoch rolls us back
+            return  # late or doubled: neither an old delta nor an old epoch rolls us back
         if self.state is BEHIND:
-            return self._queue_up(delta)
+            self._queue_up(delta)
+            return
         gap = delta.epoch > self.epoch or delta.from_version > self.version
         if gap or (self.level == FULL and (delta.stubbed or delta.invalidate_all)):
             # A catch-up brings the missing values. Drop the delta: if it were kept, every end of a
             # catch-up would start another.
-            return self._fall_behind(now)
-        rest = _after(delta, self.version)
+            self._fall_behind()
+            return
+        self._effects.append(Apply(_after(delta, self.version)))
         self.version = delta.to_version
-        return (Apply(rest),)
 
-    def _on_chunk(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
+    def _on_chunk(self, chunk: Chunk) -> None:
         if not self.stream or chunk.stream != self.stream:
-            return ()  # of a stream that has timed out
+            return  # of a stream that has timed out
         if chunk.sequence < self._sequence:
-            return ()  # doubled
+            return  # doubled
         if not self._continues(chunk):
-            return self._on_lost(now)  # a chunk is missing: resume after the last that came
+            self._on_lost()  # a chunk is missing: resume after the last that came
+            return
         self._sequence += 1
         self._silence_s = SILENCE_S
-        self._request_at = now + self._silence_s
-        effects = self._begin(chunk) if chunk.snapshot else ()
+        self._request_at = self._now + self._silence_s
+        if chunk.snapshot:
+            self._begin(chunk)
         if chunk.entries or chunk.invalidate_all:
-            effects += (File(chunk),)
+            self._effects.append(File(chunk))
             self._note(chunk)
-        if not chunk.last:
-            return effects
-        return effects + self._end(chunk, now)
+        if chunk.last:
+            self._end(chunk)
 
     def _continues(self, chunk: Chunk) -> bool:
         """Return whether ``chunk`` is the next of its stream and fits what is held."""
@@ -251,12 +260,12 @@ class Follower:
         first = chunk.entries[0] if chunk.entries else None
         return not (first and self._token) or (first.version, first.key) > self._token
 
-    def _begin(self, chunk: Chunk) -> tuple[Effect, ...]:
+    def _begin(self, chunk: Chunk) -> None:
         same = chunk.epoch == self.epoch
         self._end_min = max(self._end_min, self.version) if same else 0
         self.epoch, self.version = chunk.epoch, 0
         self._token, self._cut, self._progressed = None, 0, True
-        return (Reset(self.topic, self.level, chunk.epoch),)
+        self._effects.append(Reset(self.topic, self.level, chunk.epoch))
 
     def _note(self, chunk: Chunk) -> None:
         self._progressed = True
@@ -265,18 +274,17 @@ class Follower:
         self._cut = min(self._cut or chunk.to_version, chunk.to_version)
         self._end_min = max(self._end_min, chunk.to_version)
 
-    def _end(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
+    def _end(self, chunk: Chunk) -> None:
         if chunk.to_version < self._end_min:
-            return self._on_lost(now)  # this sender lags behind another, which sent before
+            self._on_lost()  # this sender lags behind another, which sent before
+            return
         before = self.version
         self.version = max(self.version, chunk.to_version)
         self._progressed = self._progressed or self.version > before
-        queue = self._become_live()
-        effects: list[Effect] = [CaughtUp(chunk, before)]
-        for delta in queue:
+        self._effects.append(CaughtUp(chunk, before))
+        for delta in self._become_live():
             if delta.epoch != chunk.epoch or delta.start == chunk.start:
-                effects += self._on_delta(delta, now)  # a store that was restored has no others
-        return tuple(effects)
+                self._on_delta(delta)  # a store that was restored has no others
 
     def _become_live(self) -> deque[Delta]:
         """End a catch-up; return the deltas that came meanwhile."""
@@ -284,49 +292,48 @@ class Follower:
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         return queue
 
-    def _on_place(self, fact: Place, now: float) -> tuple[Effect, ...]:
+    def _on_place(self, fact: Place) -> None:
         assert self.state is BEHIND
         assert not self.epoch
         self.epoch, self.version = fact.epoch, fact.version
         self._progressed, self._silence_s = True, SILENCE_S
-        effects: list[Effect] = [Placed(self.topic, fact.epoch, fact.version)]
+        self._effects.append(Placed(self.topic, fact.epoch, fact.version))
         for delta in self._become_live():
-            effects += self._on_delta(delta, now)
-        return tuple(effects)
+            self._on_delta(delta)
 
-    def _on_peer_at(self, fact: PeerAt, now: float) -> tuple[Effect, ...]:
+    def _on_peer_at(self, fact: PeerAt) -> None:
         if self.state is LIVE and (fact.epoch, fact.version) > (self.epoch, self.version):
-            return self._fall_behind(now)
-        return ()
+            self._fall_behind()
 
-    def _on_refused(self, fact: Refused, now: float) -> tuple[Effect, ...]:
+    def _on_refused(self, fact: Refused) -> None:
         if self.stream and fact.request == self.stream and fact.topic in (-1, self.topic):
             self.stream = 0
-            self._request_at = now + min(max(fact.retry_ms / 1000, RETRY_S), RETRY_S_MAX)
-        return ()
+            self._request_at = self._now + min(max(fact.retry_ms / 1000, RETRY_S), RETRY_S_MAX)
 
-    def _on_lost(self, now: float) -> tuple[Effect, ...]:
+    def _on_lost(self) -> None:
         self.stream = 0
-        return () if self.state is LIVE else self._request(now)
+        if self.state is BEHIND:
+            self._request()
 
-    def _on_due(self, now: float) -> tuple[Effect, ...]:
-        if self.state is LIVE or now < self._request_at:
-            return ()
+    def _on_due(self) -> None:
+        if self.state is LIVE or self._now < self._request_at:
+            return
         if self.stream:
             self._silence_s = min(2 * self._silence_s, SILENCE_S_MAX)
-        return self._on_lost(now)
+        self._on_lost()
 
-    def _fall_behind(self, now: float) -> tuple[Effect, ...]:
+    def _fall_behind(self) -> None:
         self.state = BEHIND
-        return self._request(now)
+        self._request()
 
-    def _request(self, now: float) -> tuple[Effect, ...]:
+    def _request(self) -> None:
         """Request at once if the last request brought something, else at most every RETRY_S."""
-        if not self._progressed and now < self._requested_at + RETRY_S:
+        if not self._progressed and self._now < self._requested_at + RETRY_S:
             self._request_at = self._requested_at + RETRY_S
-            return ()
-        self._progressed, self._requested_at, self._request_at = False, now, now + RETRY_S
-        return (Want(self._wanted()),)
+            return
+        self._progressed, self._requested_at = False, self._now
+        self._request_at = self._now + RETRY_S
+        self._effects.append(Want(self._wanted()))
 
     def _wanted(self) -> Wanted:
         resume_version, resume_key = self._token or (0, b"")
@@ -340,14 +347,13 @@ class Follower:
             cut=self._cut,
         )
 
-    def _queue_up(self, delta: Delta) -> tuple[Effect, ...]:
+    def _queue_up(self, delta: Delta) -> None:
         size = _delta_bytes(delta)
         if len(self._queue) >= QUEUE_MAX or self._queue_bytes + size > QUEUE_BYTES_MAX:
             self._queue.clear()  # the gap after this catch-up will order another
             self._queue_bytes = 0
         self._queue.append(delta)
         self._queue_bytes += size
-        return ()
 
 
 def _delta_bytes(delta: Delta) -> int:
