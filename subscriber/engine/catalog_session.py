@@ -1,7 +1,7 @@
 """The conversation with catalogd: comparisons of lineage, syncs, validations, pulls, reports.
 
 Pulled ── of the accepted start? ──▶ Fetcher ── whole ──▶ PulledTables ──▶ kept, or pulled again
-            no: repeated later
+            no: the Fetcher requests it again
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +83,7 @@ class CatalogSession:
             latency=self._replicas.resident_set.latency,
             name=name,
         )
-        self._wake = wake  # has the commands polled that wait for a request, once it is answered
+        self._wake = wake  # polls the commands that wait for a request, once it is answered
         self._uses = uses
         self.reports = WriteSender(outbox, next_id, clock=turn)
         self._lineage = lineage
@@ -104,33 +104,33 @@ class CatalogSession:
     def sync(self, scope: Scope, *, within_s: float) -> Wait[None]:
         """Wait until what HMS has committed in ``scope`` by now is visible here.
 
-        ``within_s``: how long the caller waits. Shortly before, the sync is sent again, so that
-        catalogd says for what it waits.
+        ``within_s``: how long the caller waits. Shortly before the end of that time the sync is
+        sent again, so that catalogd's answer says what it waits for.
         """
         asks_at = self._turn.now + within_s - min(LAST_WORD_S, within_s / 2)
         end = self._requests.close
         return self._begin(_SyncWait(end, self._subscriptions, scope=scope, asks_at=asks_at))
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Wait[Mapping[int, Version]]:
-        """Get the positions of the stale ``claims``, and the versions of their tables now."""
+        """Get the present versions of the tables of stale ``claims``, by index in ``claims``."""
         return self._begin(ValidateWait(self._requests.close, epoch, claims))
 
     def ask(self, question: MetastoreQuestion[A]) -> Wait[A]:
-        """Get what catalogd reads from the metastore, because nobody holds it."""
+        """Get an answer that catalogd reads from the metastore: no process holds it."""
         return self._begin(QuestionWait(self._requests.close, question))
 
     def fetch(self, request: PartitionRequest, *, bytes_max: float) -> Wait[Result]:
-        """Get a table from catalogd, in no more than so many bytes."""
+        """Get a table from catalogd; a reply of more than ``bytes_max`` is an error."""
         fetch = Fetch(request, bytes_max=bytes_max)
         self.begin_fetch(fetch)
         return _FetchWait(self, self._view, fetch)
 
     def begin_fetch(self, fetch: Fetch) -> None:
-        """Begin to fetch; the outcome is set in ``fetch``."""
+        """Begin to fetch; the fetcher sets the outcome in ``fetch``."""
         self.fetcher.begin(fetch)
 
     def detach(self, fetch: Fetch) -> None:
-        """Take a caller off its fetch, which goes on for other callers."""
+        """End the fetch of one caller; a pull that other callers wait for goes on."""
         self.fetcher.detach(fetch)
 
     def unanswered(self, fetch: Fetch) -> str:
@@ -139,12 +139,12 @@ class CatalogSession:
         return f"no answer from catalogd for {fetch.request.name}{why}"
 
     def on_reported(self, reported: Reported) -> None:
-        """Take what catalogd has of our writes, and report those that waited meanwhile."""
+        """Note which writes catalogd has, and report those that waited meanwhile."""
         self.reports.on_reported(reported)
         self.tick()
 
     def settle(self) -> None:
-        """After each fact: connect to where catalogd is, and compare lineages if that is due."""
+        """Connect to catalogd's present address, and compare lineages if that is due."""
         now = self._turn.now
         address = self._subscriptions.catalog_address
         if address != self.address:
@@ -158,7 +158,7 @@ class CatalogSession:
             self._send(Connection.SERVICE, compare)
 
     def on_compared(self, compared: Compared) -> None:
-        """Accept the start that catalogd confirms, and repeat requests that were refused for it."""
+        """Accept the start that catalogd confirms; then repeat all requests and catch-ups."""
         if self._lineage.on_compared(compared):
             self._retry_now()
             self._replicas.lose_streams()
@@ -179,7 +179,7 @@ class CatalogSession:
             self._replicas.update_access(topic)
 
     def on_validated(self, validated: Validated) -> None:
-        """Complete a validation; the answer of a start that is not accepted yet is dropped."""
+        """Complete a validation; drop the answer of a start that is not accepted yet."""
         if not self._accepts(validated.epoch, validated.start):
             return
         wait = self._requests.get(validated.request)
@@ -196,16 +196,19 @@ class CatalogSession:
             wait.answer = answer
 
     def on_pulled(self, part: Pulled) -> None:
-        """Take a part of a reply; a part of a start that is not accepted yet comes again later."""
+        """Take a part of a reply; drop a part of a start that is not accepted: it comes again."""
         if self._accepts(part.epoch, part.start):
             self.fetcher.on_pulled(part)
 
     def on_pull_refused(self, refused: Refused) -> None:
-        """A pull is not answered now, or never."""
+        """Note that catalogd answers a pull later, or never."""
         self.fetcher.on_refused(refused)
 
     def on_refused(self, refused: Refused) -> None:
-        """Send what is refused again later, until its caller times out, or fail it; not a pull."""
+        """Send a refused request again later, until its caller times out, or fail it.
+
+        ``on_pull_refused`` does it for pulls.
+        """
         self.reports.on_refused(refused)
         wait = self._requests.get(refused.request)
         if wait is not None and wait.refuse(refused):
@@ -232,7 +235,7 @@ class CatalogSession:
         self.fetcher.check()
 
     def _accepts(self, epoch: int, start: int) -> bool:
-        """Return whether what comes from a start of catalogd may be used."""
+        """Return whether messages of a start of catalogd may be used."""
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start)
 
@@ -243,7 +246,7 @@ class CatalogSession:
         return wait
 
     def _end(self, request: int) -> None:
-        """Repeat a request no longer, which is answered: its command can go on."""
+        """Stop repeating a request that is answered, and poll its command."""
         self._wake(self._requests.close(request))
 
     def _retry_now(self) -> None:
@@ -252,7 +255,7 @@ class CatalogSession:
         self.reports.retry_now()
 
     def _send(self, connection: Connection, message: Message) -> None:
-        """Send catalogd a message; while it has no address, drop it: it is sent again then."""
+        """Send catalogd a message; drop it while no address is known: ``settle`` repeats it."""
         if self.address:
             self._turn.add(Send(connection, message))
 
@@ -261,7 +264,7 @@ class PulledTables:
     """The held content of pulled tables; decides which replies may be returned, and kept.
 
     reply ── at or above the read floor of its topic and of the namespace? ──▶ returned, and kept
-                no: older than what was answered before, so that it is pulled again
+                no: it is older than an earlier answer, so the table is pulled again
     """
 
     def __init__(self, replicas: TopicReplicas, *, lineage: Lineage, read_floor: ReadFloor) -> None:
@@ -281,7 +284,10 @@ class PulledTables:
         return epoch, held.content(group), claims
 
     def take(self, reply: Reply) -> Result | TopicastError | None:
-        """Keep of ``reply`` what may be kept; return what its callers get, None: it is stale."""
+        """Keep the table of ``reply`` if it may be kept; return what its callers get.
+
+        None: the reply is stale.
+        """
         part, request = reply.last, reply.request
         if self._stale(part, request):
             return None
@@ -349,7 +355,8 @@ class PulledTables:
 class _SyncWait(RequestWait[None]):
     """Until each followed topic has reached the position that catalogd's answer names.
 
-    Of one table that is its topic, and the namespace; a database's tables may be in any topic.
+    A sync of one table waits for the table's topic and the namespace. A sync of a database waits
+    for all topics, because its tables may be in any topic.
     """
 
     def __init__(
@@ -393,7 +400,7 @@ class _SyncWait(RequestWait[None]):
         return None if is_behind else DONE
 
     def final(self, refused: Refused) -> TopicastError | None:
-        """Fail where no events reach catalogd; any other refusal passes."""
+        """Return an error if no events reach catalogd; after another refusal, send it again."""
         if refused.code != Refusal.NO_EVENTS:
             return None
         return SourceError(f"nothing can be synced, because {refused.message}")

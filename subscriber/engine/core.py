@@ -3,8 +3,8 @@
     Received ──▶ of the accepted start? ──▶ replicas: position, budget ──▶ view ──▶ readers
     Command  ──▶ memory, else catalogd ──▶ at or above the read floor? ──▶ Complete
 
-Invariant: each answer is at or above all answers before it, topic by topic. Memory answers only
-for topics that are open, and only with pulls that passed the read floor.
+Invariant: no answer is as of an older version of a topic than an earlier answer. Memory answers
+only for topics that are open, and only with pulls that passed the read floor.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -84,7 +84,7 @@ from .self_audit import SelfAudit
 from .write_outbox import WriteOutbox
 
 QUESTIONS: Final = (ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver)
-ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
+ANNOUNCE_S: Final = 1.0  # between two comparisons of the driver's facts with those announced
 
 OtherFact = DroppedFrame | Tick | Command[object] | Watching | ConnectionProblem | Leave
 Fact = Received | OtherFact
@@ -93,8 +93,8 @@ Fact = Received | OtherFact
 class Core:
     """Decides everything that a subscriber does.
 
-    ``view`` is what readers read, in any thread, and ``note_read`` is for them. The methods that
-    return ``Started`` are the operations of commands; all others but ``handle`` are for the shell.
+    Readers read ``view`` and call ``note_read``, in any thread. Commands run the methods that
+    return ``Started`` or ``Done``, within ``handle``; the shell calls all others.
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class Core:
         """Begin without a connection; the first Tick orders a connection.
 
         Args:
-            settings: What the application has set.
-            new_id: Gives 16 random bytes, never the same.
+            settings: The application's settings.
+            new_id: Returns 16 random bytes, never the same.
             outbox: The writes to be reported; None: there are none.
-            driver_facts: Returns what operators see of the application; None: nothing.
-            new_budget: Makes the budget of the bytes that may be held, and of those of the inbox; a
-                test may check each change.
+            driver_facts: Returns the facts that operators see of the application; None: no driver.
+            new_budget: Makes the budget, from the bytes that may be held and the bytes of the
+                inbox; a test may check each change.
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
         registration = new_id()
-        self.turn = Turn[Effect](quiet=(Tick,))  # of all parts
+        self.turn = Turn[Effect](quiet=(Tick,))  # all parts share it
         self.view = View(heads_max=heads_within(settings.budget_bytes))
         self.outbox = (
             outbox if outbox is not None else WriteOutbox(driver=registration, metastore="")
@@ -132,33 +132,33 @@ class Core:
         )
         self.restarts = 0  # of this core
         self.recovering = False  # it restarted and has not been ready since; any thread reads it
-        self.current_at = -inf  # seconds: as of then all that is followed was known to be current
+        self.current_at = -inf  # seconds: when all followed topics were last known to be current
         self._settings = settings
         self._new_id, self._new_budget, self._new_planner = new_id, new_budget, new_planner
-        self._next_id = count(1).__next__  # of requests: a late answer meets no other request's id
+        self._next_id = count(1).__next__  # of requests; never reused: a late answer matches none
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that could not be decoded
-        self._connection_problem = ""  # as the shell sees it
+        self._connection_problem = ""  # as the shell reported it last
         self._announced: DriverFacts | None = None  # what this hub knows of the driver
-        self._announce_at = 0.0  # seconds: when that is compared with what is so now
-        self._counts_at = 0.0  # seconds: when a change of counts alone is announced
+        self._announce_at = 0.0  # seconds: when that is compared with the driver's facts again
+        self._counts_at = 0.0  # seconds: from then on a change of counts alone is announced
         self._audit_counts = AuditCounts()
         self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
         self._policy: Policy | None = None  # as our key file has it
-        self._policy_digest: int | None = None  # of what is held; None: not welcomed yet
-        self._policy_number = 0  # with which deltas of this policy begin at this hub
-        self._by_hand: dict[int, int] = {}  # levels to be set again after a restart, by topic,
-        self._by_hand_of = 0  # and of how many topics these are numbers
+        self._policy_digest: int | None = None  # of the held content; None: not welcomed yet
+        self._policy_number = 0  # this hub begins the deltas of our policy with it
+        self._by_hand: dict[int, int] = {}  # levels to be set again after a restart, by topic
+        self._by_hand_of = 0  # the number of topics then: after another number they mean nothing
         self._build(registration)
 
     def restart(self) -> None:
         """Start again without a connection, after an error that may have left anything half done.
 
-        What the application has set is kept: pins, levels by hand, and writes to be reported. So
-        are the lineage and the read floor, so that no answer is older than the last. All else
-        is replicated again; commands that waited are not known any more.
+        The core keeps what the application has set: pins, levels by hand, and writes to be
+        reported. It keeps the lineage and the read floor, so that no answer is older than the last.
+        It discards the commands that waited, and replicates all else again.
         """
         self.restarts += 1
         self.recovering = True
@@ -262,7 +262,7 @@ class Core:
         return self.handle_all((fact,), now=now)
 
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
-        """Decide what several ``facts`` mean; what follows from all of them is done once."""
+        """Decide what several ``facts`` mean; do once what follows from all of them together."""
         self.turn.now = now
         for fact in facts:
             if isinstance(fact, Received):  # as a rule
@@ -290,13 +290,13 @@ class Core:
         return self._end()
 
     def story(self, topic: int | None = None) -> tuple[str, ...]:
-        """Return a line for each message that came or went lately; of those about ``topic``."""
+        """Return a line for each message that came or went lately, or for those about ``topic``."""
         return self.turn.trace.story(topic)
 
     def restrict(self, policy: Policy | None) -> None:
-        """Set what our key may see; None: everything. Errors then name the reason.
+        """Set what our key may see, so that errors name the policy; None: everything.
 
-        Where a hub has another policy for our key, a name that it hides is missing as any other.
+        While the hub has another policy for our key, a hidden name is missing like any other name.
         """
         self._policy = self.view.policy = policy
 
@@ -312,9 +312,9 @@ class Core:
         self._pending.check()
 
     def answerable(self) -> tuple[Command[object], ...]:
-        """Return the commands that wait although they have an answer: after a turn there is none.
+        """Return the commands that wait although their answer is there; after a turn: none.
 
-        For tests: it polls all that wait.
+        For tests, because it polls all commands that wait.
         """
         return self._pending.answerable()
 
@@ -330,7 +330,7 @@ class Core:
         return _NamespaceWait(self.subscriptions, is_ready)
 
     def read(self, request: PartitionRequest, *, bytes_max: float = inf) -> Started[Result]:
-        """Get a table from memory, or no more than so many bytes from catalogd."""
+        """Get a table from memory, else from catalogd; more than ``bytes_max`` are an error."""
         held = self.view.partitions(request.db, request.table, request.selector)
         if held is not None:
             return Done(held)
@@ -339,7 +339,7 @@ class Core:
         return self.catalog.fetch(request, bytes_max=bytes_max)
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Started[Mapping[int, Version]]:
-        """Get the positions of the stale ``claims``, and the versions of their tables now."""
+        """Get the present versions of the tables of stale ``claims``, by index in ``claims``."""
         return self.catalog.validate(epoch, claims)
 
     def sync(self, scope: Scope, *, within_s: float) -> Started[None]:
@@ -347,20 +347,20 @@ class Core:
         return self.catalog.sync(scope, within_s=within_s)
 
     def ask(self, question: MetastoreQuestion[A]) -> Started[A]:
-        """Get what catalogd reads from the metastore, because nobody holds it."""
+        """Get an answer that catalogd reads from the metastore: no process holds it."""
         return self.catalog.ask(question)
 
     def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
-        """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""
+        """Follow all of ``topics`` at ``level``, or none of them; level none: stop following."""
         started, by_hand = self.placement.join(topics, level), self._levels_by_hand()
         for topic in topics:
             by_hand.pop(topic, None)  # from before a restart: this order is newer
             if level == NONE and self.recovering:
-                by_hand[topic] = NONE  # what the start is about to follow is dropped, too
+                by_hand[topic] = NONE  # the start may still follow it: it is dropped again then
         return started
 
     def followed(self) -> Started[None]:
-        """Wait until the changes of every topic arrive that can be followed."""
+        """Wait until the changes of every topic that can be followed arrive."""
         return self.placement.followed()
 
     def pin(self, db: str, table: str) -> Started[None]:
@@ -373,7 +373,7 @@ class Core:
         return DONE
 
     def prefer(self, topics: frozenset[int]) -> Started[None]:
-        """Follow ``topics`` first, where not all can be followed that are watched."""
+        """Follow ``topics`` first, if the budget does not hold all that are watched."""
         for topic in sorted(topics):
             error = self.subscriptions.misnamed(topic, MINIMAL)
             if error is not None:
@@ -382,7 +382,7 @@ class Core:
         return DONE
 
     def shortage(self) -> Started[Shortage]:
-        """Get why some topics are not followed.
+        """Get the reason why some topics are not followed; empty if all are.
 
         Raises:
             OverBudget: not even the namespace fits.
@@ -393,7 +393,7 @@ class Core:
         return Done(self._shortage())
 
     def topics(self) -> Done[tuple[TopicInfo, ...]]:
-        """Get each topic: how it is followed, and what it costs."""
+        """Get each topic: its level, the reason for it, and its bytes."""
         return Done(self._topics())
 
     def stats(self) -> Done[Stats]:
@@ -401,7 +401,7 @@ class Core:
         return Done(self._stats())
 
     def _end(self) -> Effects:
-        """Take the effects of this turn: changes before the answers that rest on them."""
+        """Take the effects of this turn; Notify comes before the answers that rest on changes."""
         effects, changes = self.turn.end(), self._replicas.take_changes()
         assert not effects or Notify not in map(type, effects)
         return (Notify(changes), *effects) if changes else effects
@@ -468,18 +468,18 @@ class Core:
 
     def _on_received(self, received: Received) -> None:
         if received.policy not in (0, self._policy_number):
-            return  # of another policy, which leaves out other entries
+            return  # it is of another policy, which hides other entries
         message = received.message
         kind = type(message)
-        if kind is not Delta:  # which is noted where it is applied
+        if kind is not Delta:  # ``_on_delta`` notes a delta
             self.turn.came(received)
         handler = self._handlers.get((received.connection, kind))
-        if handler is not None:  # else it is well formed and not used here, as Dropped
+        if handler is not None:  # else a subscriber has no use for it, such as for Dropped
             handler(message)
 
     def _tick(self) -> None:
         self.subscriptions.tick()
-        self.placement.tick()  # before it is told which tables were used
+        self.placement.tick()  # counts the reads, which ``catalog.tick`` reports as uses
         self.catalog.tick()
         self.self_audit.tick()
 
@@ -492,7 +492,7 @@ class Core:
         """Set the levels that the application had set before a restart.
 
         Drop topics at once, so that no read is answered from a topic that the application has
-        dropped. Join the others once all is current, when it is known what there is room for.
+        dropped. Join the others once all is current: only then is it known what fits.
         """
         by_hand = self._levels_by_hand()
         for topic, level in [*by_hand.items()]:
@@ -501,17 +501,14 @@ class Core:
                 self.placement.join((topic,), level)
 
     def _levels_by_hand(self) -> dict[int, int]:
-        """Return what is to be set again; nothing, once topics are numbered anew."""
+        """Return the levels to be set again; none, once the number of topics has changed."""
         if self._by_hand_of != self.view.num_topics:
             self._by_hand_of = self.view.num_topics
             self._by_hand.clear()
         return self._by_hand
 
     def _on_welcome(self, welcome: Welcome) -> None:
-        """Restart if the policy has changed.
-
-        Positions do not cover entries that the old policy left out.
-        """
+        """Restart if the policy has changed, because positions do not cover what it hid before."""
         self._policy_number = welcome.policy
         if self._on_policy(welcome.policy_digest):
             return
@@ -520,12 +517,12 @@ class Core:
         self._announce()
 
     def _on_bulk_welcome(self, welcome: Welcome) -> None:
-        """Restart if what follows on this connection is of another policy."""
+        """Restart if the chunks of this connection are of another policy."""
         if self._policy_digest is not None:
             self._on_policy(welcome.policy_digest)
 
     def _on_policy(self, digest: int) -> bool:
-        """Note the policy of what follows; begin anew if what is held has another; return if so."""
+        """Note the hub's policy; begin anew, and return True, if held content is of another."""
         is_other = self._policy_digest not in (None, digest)
         self._policy_digest = digest
         known = self._policy is not None and self._policy.digest == digest
@@ -555,9 +552,9 @@ class Core:
                 self._counts_at = now + COUNTS_S
 
     def _announce(self, *, counts: bool = True) -> bool:
-        """Announce to the hub the changed facts of the driver that this process is; return if so.
+        """Announce the driver's facts to the hub if they have changed; return whether they have.
 
-        ``counts``: be it counts alone.
+        ``counts``: whether a change of counts alone is announced, too.
         """
         announced, before = self.driver.announced(self._connection_problem), self._announced
         if announced is None or announced == before:
@@ -581,7 +578,7 @@ class Core:
         self.turn.add(Send(Connection.CONTROL, answer))
 
     def _shortage(self) -> Shortage:
-        """Return why some topics are not followed: the budget, else that of the first topic."""
+        """Return why some topics are not followed: the budget, else the first topic's reason."""
         budget, num_topics = self._replicas.budget, self.view.num_topics
         missing = sorted(self.view.unfollowed().topics)
         held_bytes = self.placement.bytes_for_all()
@@ -612,7 +609,7 @@ class Core:
         )
 
     def _silent_s(self) -> float:
-        """Return the seconds since the last heartbeat from catalogd; infinite: there was none."""
+        """Return the seconds since catalogd's last sign of life; infinite: there was none."""
         alive_at = self.subscriptions.catalog_alive_at
         return inf if alive_at is None else max(self.turn.now - alive_at, 0.0)
 

@@ -1,10 +1,12 @@
 """Introspection: operators' requests to a subscriber through the hub, and its answers.
 
 topicast drivers off ──▶ rules, by application ──▶ Driver.wanted
-a question ──▶ an answer: ReadLevels: of each topic its level and the reason for it, ReadUsage:
-               the tables that were read last, ReadTrace, ReadStats, or ReadDriver: the
-               application's facts, where it has any, with some of the others
-registered, or changed ──▶ the hub, which keeps it: who the driver is, its state, and the reason
+a question ──▶ its answer: ReadLevels: the level of each topic, and the reason for it
+                           ReadUsage: the tables that were read last
+                           ReadTrace: the messages that came and went lately
+                           ReadStats: the counters of the subscriber
+                           ReadDriver: the application's facts, if it is a driver, and a summary
+registered, or changed ──▶ the hub keeps who the driver is, its state, and the reason
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,12 +54,12 @@ from ..store.view import View
 Cell = str | int | float | bool | None
 Facts = Mapping[str, Cell]
 
-TABLES_MAX: Final = 200  # of those that were read last: a page
+TABLES_MAX: Final = 200  # tables in an answer, those that were read last: a page
 NUMBER_MAX: Final = 1 << 63  # numbers below it fit a message
 
 
 class DriverRecord:
-    """Any thread reads what is wanted; the engine's thread reads the application's facts."""
+    """What operators want of this driver, for any thread, and see of it, for the engine's."""
 
     def __init__(
         self,
@@ -67,11 +69,11 @@ class DriverRecord:
         hubs: int = 0,
         writer: str = "",
     ) -> None:
-        """Take what operators see.
+        """Take the sources of the facts that operators see.
 
         Args:
             view: Has the rules of operators.
-            facts: Returns what operators see of the application; it does not wait.
+            facts: Returns the application's facts, without waiting; None: this is no driver.
             hubs: How many hubs this process may go to.
             writer: The id under which it reports its writes.
         """
@@ -82,9 +84,10 @@ class DriverRecord:
     def wanted(self, *names: str) -> str:
         """Return whether operators want a driver of these names on, off or in dry-run.
 
-        That is as of the last push, and on before the first push. It does not wait.
+        The answer is as of the rules that arrived last; on before the first rules arrive. It does
+        not wait.
 
-        Cost: 1 µs, and 1 µs for each rule, so that it can be read again and again.
+        Cost: 1 µs, and 1 µs for each rule.
 
         Raises:
             UsageError: a name is not a text.
@@ -97,7 +100,7 @@ class DriverRecord:
     def announced(self, problem: str) -> DriverFacts | None:
         """Return what the hub is to know of this driver; None: this process is no driver.
 
-        ``problem``: why a server is not reached, which is the reason if there is no other.
+        ``problem``: why a server is not reached; it is the reason if the application names none.
         """
         facts = self.facts()
         if facts is None:
@@ -105,16 +108,17 @@ class DriverRecord:
         return DriverFacts(**driver_facts({**facts, REASON: facts.get(REASON) or problem}))
 
     def facts(self) -> Facts | None:
-        """Return what operators see; None: this process is not a driver.
+        """Return what operators see; None: this process is no driver.
 
-        An error of the application's function, or a value that fits no row, becomes a row of text.
+        A value that fits no row becomes text. If the application's function fails, its error is
+        the only row.
         """
         if self._facts is None:
             return None
         try:
             found = {_text(name): _cell(value) for name, value in self._facts().items()}
             return {**found, **self._own}
-        except Exception as error:  # noqa: BLE001 - it is not our function
+        except Exception as error:  # noqa: BLE001 - the function is the application's
             return {"error": _text(f"driver_facts failed: {error!r}")}
 
 
@@ -135,10 +139,10 @@ def inspected(
     stats: Stats,
     driver: Facts | None,
 ) -> Inspected | Refused:
-    """Return the answer to ``question``; infinite values are left empty.
+    """Return the answer to ``question``; an infinite value becomes an empty cell.
 
-    ``tables``: the names of those that were read last, their topics, and how many seconds ago.
-    ``messages``: what came and went, and how many seconds ago.
+    ``tables``: (name, topic, seconds ago) of the tables that were read last.
+    ``messages``: (seconds ago, step) of the messages that came and went.
     """
     request = question.request
     match question:
@@ -168,7 +172,7 @@ def inspected(
 
 
 def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
-    """Return what operators see of any driver, whatever its application reports."""
+    """Return what operators see of every driver, whatever its application reports."""
     levels = [one.level for one in topics]
     return {
         **{f"{level}_topics": levels.count(level) for level in reversed(LEVELS[MINIMAL:])},

@@ -1,12 +1,13 @@
 """The one background thread of a subscriber: owns the link, and performs what the core decides.
 
     any thread ──Inbox──▶ core.handle ──effects──▶ sockets, commands, watches
-    sockets ────poll────▶     │                     (readers read core.view, past all this)
+    sockets ────poll────▶     │                     (readers read core.view without the thread)
                           deadline
 
-Everything that waits waits in ``poll``. The thread is a daemon, holds no reference to the
-subscriber, and closes its sockets itself. After an error of ours the core begins anew on new
-sockets; waiting callers get an error, and try again. Too many errors end the thread.
+The thread waits in ``poll``, and under a flood of deltas in ``rest``. It is a daemon thread, holds
+no reference to the subscriber, and closes its sockets itself. After an error of ours the core
+begins anew on new sockets; waiting callers get an error, and try again. Too many errors end the
+thread.
 """
 
 import logging
@@ -59,20 +60,20 @@ from .watch import Watch, Watches
 POLL_S_MAX: Final = 1.0
 TURN_S: Final = 0.002  # for commands, before the sockets are polled again
 CONNECTIONS: Final = {one.value: one for one in Connection}
-LARGE: Final = (Connection.BULK, Connection.PULLS)  # of which a frame may take a millisecond
-GRACE_S: Final = 1.0  # the core times commands out; this is for a thread that is held up
+LARGE: Final = (Connection.BULK, Connection.PULLS)  # a frame of these may take a millisecond
+GRACE_S: Final = 1.0  # beyond a command's timeout, which the core ends unless its thread is held up
 STOP_S: Final = 5.0  # for the thread to end
-FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of them
-FLOOD_POLLS: Final = 10  # so many are a flood; a write makes two or three deltas
-POLLS_A_LOOK: Final = 5  # between two looks at the core's deadline, under a flood
-REST_S: Final = 0.01  # under a flood, in which deltas gather
-TOGETHER: Final = 20  # facts that are handled at once; their effects wait for the last
+FLOOD_S: Final = 0.02  # under a flood, the longest time between two polls that bring deltas
+FLOOD_POLLS: Final = 10  # more such polls in a row are a flood; a write makes two or three deltas
+POLLS_A_LOOK: Final = 5  # under a flood, polls between two looks at the core's deadline
+REST_S: Final = 0.01  # under a flood, the pause between two polls, so that deltas gather
+TOGETHER: Final = 20  # facts that the core handles at once; their effects wait for the last
 RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once will not pass
 RESTARTS_S: Final = 60.0
 # After a large frame the thread sleeps, so that threads that wait for Python's lock get it. A poll
 # that finds a frame returns before they wake: each would wait for sys.getswitchinterval, 5 ms.
 YIELD_S: Final = 0.00005
-FEW: Final = 50  # frames at once; of more, handling takes the time, or they fill the inbox
+FEW: Final = 50  # frames in a poll; after more the thread does not rest: they may fill the inbox
 
 CLOSED: Final = "the subscriber is closed, or was never opened"
 
@@ -95,8 +96,8 @@ class EngineLoop:
     ) -> None:
         """Take a ``link`` with the key pair of ``credential``, which names the servers' keys.
 
-        ``clock``: returns seconds; callers hold the times of the core's view against it.
-        ``inbox_bytes``: of the hub's frames that have arrived while the engine is busy.
+        ``clock``: returns seconds; callers compare the times of the core's view with it.
+        ``inbox_bytes``: how many bytes of the hub's frames may wait while the engine is busy.
         """
         self.core = core
         core.restrict(credential.policy)
@@ -106,14 +107,15 @@ class EngineLoop:
         self._credential = credential
         self._hub = ""  # the address of the hub that was tried last
         self._hub_keys: dict[str, PublicKeys] = {}  # by address, as hubs have sent them
-        self._catalogd_keys: PublicKeys = ()  # as a hub has sent them; empty: not yet
+        self._catalogd_keys: PublicKeys = ()  # as a hub has sent them; empty: none has yet
         self.reachability = Reachability(credential.name)
         self.clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._commands: set[Command[object]] = set()  # not completed yet
         self._connected: set[Connection] = set()
-        # A chunk a turn: a delta waits for it alone; bounded by the credit that was granted
+        # Large frames that wait: a turn handles one, so that a delta waits for one only. The credit
+        # that was granted for catch-ups and pulls bounds their bytes.
         self._large: deque[tuple[Connection, bytes]] = deque()
         self._taken: deque[Fact] = deque()  # from the inbox, left for the next turn
         self._handshakes: dict[str, Handshake] = {}  # of all connections, at the last look
@@ -122,15 +124,15 @@ class EngineLoop:
         self._handling: Fact | None = None  # the command that is being started
         self._restarted_at: deque[float] = deque(maxlen=RESTARTS_MAX)
         self.failure = ""  # why the thread has ended, if it was an error of ours
-        self._delta_at = -FLOOD_S  # when deltas came last
-        self._deadline = 0.0  # of the core, when it was last looked at
-        self._polls = 0  # one soon after the other that brought deltas
+        self._delta_at = -FLOOD_S  # seconds: when deltas came last
+        self._deadline = 0.0  # seconds: of the core, at the last look
+        self._polls = 0  # polls in a row that brought deltas, each soon after the one before
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
 
     @property
     def running(self) -> bool:
-        """Whether the thread is there, in this process."""
+        """Whether the thread runs, in this process: a forked child has none."""
         return self._thread.is_alive() and not self._stopping
 
     def start(self) -> None:
@@ -146,7 +148,7 @@ class EngineLoop:
         self._watches.close()
         if not self._thread.is_alive():
             self._link.close()
-        elif self._thread is not threading.current_thread():  # which a collection may run on
+        elif self._thread is not threading.current_thread():  # garbage collection may stop it there
             self._link.wake()
             self._thread.join(STOP_S)
 
@@ -154,8 +156,8 @@ class EngineLoop:
         """Run an operation of the core in the engine's thread, and return its result.
 
         Raises:
-            UsageError: the subscriber is closed, or of another process.
-            LinkError: no result in time.
+            UsageError: the subscriber is closed, or belongs to another process.
+            LinkError: there is no result in time, or the thread has failed.
         """
         command = Command(operation, deadline=self.clock() + timeout_s)
         self._commands.add(command)
@@ -179,7 +181,7 @@ class EngineLoop:
         return watch
 
     def run_once(self) -> None:
-        """Read one batch, let the core decide, perform what it decided."""
+        """Read one batch, let the core decide, and perform its effects."""
         rested = self._may_rest()
         if not rested or self._polls % POLLS_A_LOOK == 0:
             self._deadline = self.core.deadline
@@ -189,7 +191,7 @@ class EngineLoop:
         if self._watches and not self.core.watched:  # a watch was just made
             self.perform(self.core.handle(Watching(on=True), now=self.clock()))
         self._handle(facts)
-        self.core.view.current_at = self.core.current_at  # watches have what had changed by then
+        self.core.view.current_at = self.core.current_at  # watches have all changes until then
         self._taken.extend(() if self._taken else self._inbox.take())
         now = began = self.clock()
         while self._taken and now < began + TURN_S:
@@ -206,7 +208,7 @@ class EngineLoop:
             self._watches.wake()
 
     def _facts_of(self, batch: Sequence[Frame]) -> list[Fact]:
-        """Return what arrived in ``batch``, and the first of the large frames that wait."""
+        """Return the small frames of ``batch``, and the first of the large frames that wait."""
         facts: list[Fact] = []
         for frame in batch:
             connection = CONNECTIONS[frame.name]
@@ -219,9 +221,9 @@ class EngineLoop:
         return facts
 
     def _handle(self, facts: Sequence[Fact]) -> None:
-        """Let the core decide about what arrived.
+        """Let the core decide about the ``facts`` that arrived.
 
-        If it begins anew, drop the rest: that came over connections that are closed by now.
+        If it begins anew, drop the others: they came over connections that are closed by now.
         """
         restarts = self.core.restarts
         for begin in range(0, len(facts), TOGETHER):
@@ -231,7 +233,7 @@ class EngineLoop:
                 return
 
     def perform(self, effects: Iterable[Effect]) -> None:
-        """Perform ``effects`` in their order, and those that they lead to behind them."""
+        """Perform ``effects`` in their order, then the effects to which they lead."""
         todo = deque(effects)
         while todo:
             effect = todo.popleft()
@@ -242,7 +244,7 @@ class EngineLoop:
                 self._perform(effect)
 
     def _notice(self, batch: Sequence[Frame], now: float) -> None:
-        """Count the polls that bring deltas, one soon after the other."""
+        """Count the polls in a row that bring deltas, each soon after the one before."""
         if not batch:
             self._polls = 0
         if not batch or batch[-1].name != Connection.DATA:
@@ -252,7 +254,7 @@ class EngineLoop:
         self._delta_at = now
 
     def _look_at_connections(self) -> None:
-        """Log and pass on when a server is not reached any more, or refuses our key."""
+        """Log a change of the problem with the servers, and notify the core of it."""
         handshakes, before = self._link.handshakes(), self._handshakes
         if handshakes == before and self.reachability.is_well:
             return  # as a rule: each wake of an idle subscriber passes here
@@ -265,11 +267,11 @@ class EngineLoop:
         elif problem:
             log.warning("server not reached: problem=%s", problem)
         else:
-            log.warning("servers reached: the problem is over")  # as loud as it was
+            log.warning("servers reached: the problem is over")  # as loud as the problem was
         self.perform(self.core.handle(ConnectionProblem(problem), now=self.clock()))
 
     def _may_rest(self) -> bool:
-        """Return whether a flood goes on, and no caller waits."""
+        """Return whether a flood of deltas goes on, while no caller waits."""
         if self._polls <= FLOOD_POLLS or self.core.outbox.urgent:
             return False
         return not (self._commands or self._taken or self._large)
@@ -332,7 +334,7 @@ class EngineLoop:
         self._stopping = True
 
     def _begin_anew(self, reason: str) -> None:
-        """Restart on new sockets; calls that wait end with ``reason``, and watches are notified."""
+        """Restart on new sockets; end the calls that wait with ``reason``, and notify watches."""
         self._reconnect(tuple(Connection), "")
         self._large.clear()
         self._deadline = 0.0
@@ -349,7 +351,7 @@ class EngineLoop:
     def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch by match
         match effect:
             case Send(connection=connection, message=message):
-                if connection in self._connected:  # what is lost is repeated
+                if connection in self._connected:  # else it is lost: the core repeats it
                     self._link.send(connection, encode(message))
             case Subscribe(prefix=prefix):
                 if Connection.DATA in self._connected:
@@ -389,12 +391,12 @@ class EngineLoop:
                 log.info("begun anew: %s", why)
                 self._begin_anew(why)
             case Notify():
-                raise AssertionError(effect)  # performed above
+                raise AssertionError(effect)  # ``perform`` does it
             case _:
                 assert_never(effect)
 
     def _reconnect(self, connections: tuple[Connection, ...], address: str) -> None:
-        """Close sockets, and open new sockets to ``address`` unless it is empty, or not valid."""
+        """Close sockets, and open new sockets to ``address`` unless it is empty or not valid."""
         for connection in connections:
             if connection in LARGE:
                 self._large = deque(one for one in self._large if one[0] != connection)
@@ -418,7 +420,7 @@ class EngineLoop:
                 self.reachability.opened(connection, address)
 
     def _keys_of(self, connection: Connection) -> PublicKeys:
-        """Return the public keys that the server that ``connection`` leads to may have."""
+        """Return the public keys that the server at the end of ``connection`` may have."""
         if connection in (Connection.SERVICE, Connection.PULLS):
             return self._catalogd_keys or self._credential.catalogd_keys
         return self._hub_keys.get(self._hub) or self._credential.hub_keys(self._hub)

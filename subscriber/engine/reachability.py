@@ -2,10 +2,10 @@
 
     opened ──handshake──▶ reached ──lost──▶ not reached ──UNREACHED_S──▶ a problem, with its remedy
 
-A hub says where its data is, catalogd where it is itself: both may be wrong, or lie behind a
-firewall. With several hubs the subscriber leaves one sooner than a connection into a black hole
-fails, so an address counts as not reached from one attempt to the next. A server that refuses our
-key is tried again and again, too: until a server does not, its refusal is the problem.
+A hub names the address of its data, and catalogd its own address: an address may be wrong, or
+behind a firewall. With several hubs the subscriber leaves a hub before a connection to it can fail,
+so an address stays unreached between two attempts. The subscriber also tries a server again that
+refuses our key: the refusal is the problem until the server admits us.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from ...topics.newest import Newest
 from ..protocol.effects import Connection
 
 UNREACHED_S: Final = 3.0  # a daemon's restart takes less; a black hole is noticed after 2 s
-ADDRESSES_MAX: Final = 64  # remembered addresses, which peers send
+ADDRESSES_MAX: Final = 64  # remembered addresses: peers send them
 SERVERS: Final = (Connection.CONTROL, Connection.DATA, Connection.SERVICE)
-"""One connection to each server; the others lead to the same."""
+"""One connection to each server; the other connections lead to the same servers."""
 KEY_PROBLEMS: Final = (Handshake.REFUSED, Handshake.FAILED)
 
 
@@ -31,9 +31,9 @@ class Reachability:
         self.refuses_key = False  # whether the problem is that our key, or the server's, is wrong
         self._open: dict[Connection, str] = {}  # the addresses of open connections
         self._unreached = Newest[str, tuple[Connection, float]](ADDRESSES_MAX)
-        """By address, the oldest first: by which connection, and since when."""
-        self._refusals: dict[Connection, dict[str, Handshake]] = {}  # by address, the first first
-        self._hub = ""  # where the hub that is tried takes requests
+        """By address, the oldest first: its connection, and since when (seconds)."""
+        self._refusals: dict[Connection, dict[str, Handshake]] = {}  # by address, the oldest first
+        self._hub = ""  # the address for requests of the hub that is tried
 
     def opened(self, connection: Connection, address: str) -> None:
         """Note that ``connection`` was opened to ``address``, for the first time or again."""
@@ -41,7 +41,7 @@ class Reachability:
             self._open[connection] = address
         if connection is Connection.CONTROL:
             self._hub = address
-        elif connection is Connection.SERVICE:  # of a single catalogd: elsewhere it is another try
+        elif connection is Connection.SERVICE:  # one catalogd: its former address does not matter
             refusals = self._refusals.get(connection, {})
             self._refusals[connection] = {at: of for at, of in refusals.items() if at == address}
 
@@ -66,7 +66,7 @@ class Reachability:
         if all(
             handshakes.get(one) is Handshake.DONE for one in (Connection.CONTROL, Connection.DATA)
         ):
-            current = set(self._open.values())  # other hubs do not matter
+            current = set(self._open.values())  # while this hub serves us, others do not matter
             for other in [address for address in self._unreached if address not in current]:
                 del self._unreached[other]
         found = self._key_problem(handshakes)
@@ -103,7 +103,7 @@ class Reachability:
 
 
 def unreached(connection: Connection, address: str, *, hub: str) -> str:
-    """Return the problem that ``address`` is not reached from here, and what to do."""
+    """Return as text that ``address`` is not reached from here, and what to do."""
     match connection:
         case Connection.CONTROL:
             return (

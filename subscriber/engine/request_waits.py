@@ -1,6 +1,6 @@
 """Request waits: commands that wait for catalogd's answer to one request.
 
-request ──sent again and again──▶ answered: ``poll`` returns what is answered
+request ──sent again and again──▶ answered: ``poll`` returns the answer
                 ├── refused for now: ``missing`` says why
                 └── refused for good: ``poll`` raises
 """
@@ -21,32 +21,32 @@ from ..protocol.commands import Done, Key, Wait
 
 T_co = TypeVar("T_co", covariant=True)
 End = Callable[[int], object]
-"""Has a request, of which the id is given, repeated no longer."""
+"""Stops the repetition of the request with the given id."""
 
 
 class RequestWait(Wait[T_co]):
     """Until catalogd has answered a request; a refusal for good is an answer, too."""
 
     def __init__(self, end: End, *, asks_at: float = 0.0) -> None:
-        """``asks_at``: the time by which the request is sent for the last time; 0: no such time."""
+        """``asks_at``: when the request is sent again, however long its pause is; 0: at no time."""
         self.request = 0  # its id, once it is open
         self.asks_at = asks_at
-        self.why = ""  # why it was refused last
-        self._error: TopicastError | None = None  # why it will not be answered
+        self.why = ""  # why catalogd refused it last
+        self._error: TopicastError | None = None  # why catalogd will never answer it
         self._end = end
 
     @abstractmethod
     def message(self, request: int) -> Message:
-        """Return what to send."""
+        """Return the message to send."""
 
     def refuse(self, refused: Refused) -> bool:
-        """Note why it is not answered; return whether it never will be, so that ``poll`` raises."""
+        """Note a refusal; return whether it is for good, so that ``poll`` raises."""
         self.why = refused.message
         self._error = self.final(refused)
         return self._error is not None
 
     def poll(self) -> Done[T_co] | None:
-        """Return what is answered."""
+        """Return the answer, once it is there."""
         if self._error is not None:
             raise self._error
         return self._result()
@@ -82,7 +82,7 @@ class ValidateWait(RequestWait[Mapping[int, Version]]):
         self._claims = claims
 
     def message(self, request: int) -> Validate:
-        """Return what to send."""
+        """Return the message to send."""
         return Validate(request=request, epoch=self._epoch, claims=self._claims)
 
     def _result(self) -> Done[Mapping[int, Version]] | None:
@@ -90,7 +90,7 @@ class ValidateWait(RequestWait[Mapping[int, Version]]):
 
 
 class QuestionWait(RequestWait[A]):
-    """Until catalogd has answered what it reads from the metastore."""
+    """Until catalogd has answered a question about the metastore."""
 
     def __init__(self, end: End, question: MetastoreQuestion[A]) -> None:
         super().__init__(end)
@@ -98,7 +98,7 @@ class QuestionWait(RequestWait[A]):
         self.answer: A | None = None
 
     def message(self, request: int) -> MetastoreQuestion[A]:
-        """Return what to send."""
+        """Return the message to send."""
         return replace(self.question, request=request)
 
     def _result(self) -> Done[A] | None:

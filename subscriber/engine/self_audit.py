@@ -1,13 +1,14 @@
-"""SelfAudit: compares what memory answers with catalogd, one table at a time.
+"""SelfAudit: compares the content of memory with catalogd, one table at a time.
 
-    every interval ──a table that memory answers for──▶ pulled, as if nothing of it were held
-                         │ both as of one version                              │
-    not known ◀──no──────┴──yes──▶ equal │ differs ──▶ said, discarded, pulled ◀┘
+    each interval ──a table that memory answers for──▶ pulled, as if nothing of it were held
+                                                          │
+    result not known ◀──no── are both as of one version? ◀┘
+                                      └──yes──▶ equal │ differs ──▶ logged, discarded, pulled again
 
 catalogd compares a pulled table with the metastore soon afterwards (catalog/reconcile), so that an
 answer is compared through all processes. A table that is only newer on one side does not differ:
-the reply waits until memory has its version, and proves nothing of a table that has changed since.
-Bounds: one pull an interval, which is a minute at least, of PART_BYTES_MAX.
+the audit waits until memory has the version of the reply, and finds nothing if the table has
+changed since. Bounds: one pull of PART_BYTES_MAX in an interval, which is a minute or more.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,11 +32,11 @@ from ..replication.replicas import TopicReplicas
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import TopicView, View
 
-PART_BYTES_MAX: Final = 4 << 20  # of one pull: a block is far below
-WHOLE_BYTES_MAX: Final = 256 << 10  # a larger table is compared by a block
+PART_BYTES_MAX: Final = 4 << 20  # of one pull: a block is far smaller
+WHOLE_BYTES_MAX: Final = 256 << 10  # of a larger table, one block is compared
 WAIT_S: Final = 10.0  # until a reply has come, and memory has its version
-LOOK_S: Final = 0.05  # between two looks whether memory has it
-TRIES_MAX: Final = 8  # tables looked at for a table that memory answers for
+LOOK_S: Final = 0.05  # between two looks whether memory has the version
+TRIES_MAX: Final = 8  # random tables, until one is found that memory answers for
 LOOKED_AT_MAX: Final = 10_000  # of a topic's tables, to take a table at random: 0.5 ms
 
 
@@ -46,12 +47,12 @@ class _Run:
     topic: int
     group: bytes
     fetch: Fetch
-    until: float  # seconds: then nothing is known of it
-    look_at: float = 0.0  # seconds: when what was pulled is looked at again
+    until: float  # seconds: when the comparison ends without a result
+    look_at: float = 0.0  # seconds: when memory is looked at again for the version of the reply
 
 
 class _Finding(NamedTuple):
-    """The differences of one table; empty: there are none. ``names``: in its held names."""
+    """The first difference of a table; empty: there is none. ``names``: it is in the namespace."""
 
     what: str = ""
     names: bool = False
@@ -71,7 +72,7 @@ class SelfAudit:
         name: str,
         counts: AuditCounts,
     ) -> None:
-        """Compare nothing yet; with an ``interval_s`` of 0 nothing ever is."""
+        """Begin; with an ``interval_s`` of 0 no table is ever compared."""
         self._counts = counts
         self._replicas = replicas
         self._view: View = replicas.view
@@ -79,7 +80,7 @@ class SelfAudit:
         self._begin_fetch = begin_fetch
         self._detach = detach
         self._interval_s = interval_s
-        self._name = name  # so that several subscribers choose other tables at other times
+        self._name = name  # so that each subscriber chooses other tables at other times
         self._number = 0  # of the present interval
         self._due_at: float | None = None
         self._run: _Run | None = None
@@ -94,11 +95,11 @@ class SelfAudit:
         return self._run.look_at if self._run.fetch.outcome is not None else self._run.until
 
     def tick(self) -> None:
-        """Begin to compare a table if it is time, and judge the table that has been pulled."""
+        """Begin to compare a table if that is due, or judge the table that has been pulled."""
         now = self._turn.now
         if not self._interval_s:
             return
-        if self._due_at is None:  # not all at once, after a hub's restart
+        if self._due_at is None:  # subscribers that start together do not all pull at once
             self._due_at = now + self._interval_s * (1 + self._chance() / (1 << 32))
         if self._run is not None:
             self._judge(self._run)
@@ -107,7 +108,7 @@ class SelfAudit:
             self._begin()
 
     def _chance(self) -> int:
-        """Return a number below 2^32, another number each time and for each subscriber."""
+        """Return a number below 2^32 that differs each time, and between subscribers."""
         self._number += 1
         return crc32(f"{self._name} {self._number}".encode())
 
@@ -134,14 +135,14 @@ class SelfAudit:
             return
 
     def _is_answered(self, group: bytes, content: TableSnapshot) -> bool:
-        """Return whether memory answers with ``content``, all of it or a part."""
+        """Return whether memory answers reads of the table ``group`` with ``content``."""
         record, own = self._view.record(*_table(group)), content.entry(group)
         if record is None or own is None or own.value is None or content.stubs:
             return False
         return decode_table_value(own.value).incarnation == record.incarnation
 
     def _selector(self, group: bytes, content: TableSnapshot) -> Selector:
-        """Return what is compared of a table: all if it is small, else one of its blocks."""
+        """Return the selector of what is compared: a small table whole, else one of its blocks."""
         blocks = len(content) - 1
         if content.whole and (not blocks or content.held_bytes <= WHOLE_BYTES_MAX):
             return ALL
@@ -153,7 +154,7 @@ class SelfAudit:
         return by_names(dict.fromkeys((names[0], names[-1])))
 
     def _judge(self, run: _Run) -> None:
-        """Compare what was pulled, once memory has its version."""
+        """Compare the pulled table with memory, once memory has its version."""
         if run.fetch.outcome is None:
             if self._turn.now >= run.until:
                 self._run = None
@@ -161,7 +162,7 @@ class SelfAudit:
             return
         part, pulled = run.fetch.last, run.fetch.outcome
         if part is None or not isinstance(pulled, TableSnapshot):
-            self._run = None  # an error: it is refused, or too large
+            self._run = None  # catalogd refused the pull, or the reply was too large
             return
         position = (part.epoch, part.topic_version)
         held, names = self._view.topics.get(run.topic), self._view.topics[NAMESPACE]
@@ -179,14 +180,15 @@ class SelfAudit:
         self._counts.differences += 1
         self._turn.add(AnswerDiffers(table=name_of(run.group), what=found.what))
         if found.names:
-            self._turn.add(BeginAnew(why=f"its names are not those of catalogd: {found.what}"))
+            why = f"memory and catalogd differ about {name_of(run.group)}: {found.what}"
+            self._turn.add(BeginAnew(why=why))
             return
         self._replicas.distrust(run.topic, run.group)
         db, table = _table(run.group)
         self._begin_fetch(Fetch(PartitionRequest(db, table, ALL), background=True))
 
     def _compare(self, run: _Run, part: Pulled, pulled: TableSnapshot) -> _Finding | None:
-        """Return what differs; None: that is not known, as the table has changed since."""
+        """Return what differs; None: not known, because the table has changed since."""
         names = self._view.topics[NAMESPACE]
         db, table = _table(run.group)
         if names.reached == (part.epoch, part.namespace_version):
@@ -206,7 +208,7 @@ class SelfAudit:
 
 
 def _differing(run: _Run, ours: TableSnapshot, theirs: TableSnapshot) -> Iterator[str]:
-    """Yield what differs of one table, both as of one version."""
+    """Yield the differences of one table between ``ours`` and ``theirs``, as of one version."""
     kind = run.fetch.request.selector
     for entry in theirs.entries():
         own = ours.entry(entry.key)
@@ -242,7 +244,7 @@ def _named(entry: Entry, group: bytes) -> str:
 
 
 def _groups(held: TopicView) -> dict[bytes, TableSnapshot]:
-    """Return what is held of a topic, pushed, or pulled if nothing is."""
+    """Return the tables of a topic that were pushed, or, if none was, those that were pulled."""
     return held.groups or (held.pulled.groups if held.pulled is not None else {})
 
 

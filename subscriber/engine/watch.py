@@ -1,4 +1,4 @@
-"""Watch: the changes that one consumer has not read yet, of each object only the latest."""
+"""Watch: the changes that one consumer has not read yet, merged into one for each object."""
 
 import re
 import threading
@@ -33,7 +33,7 @@ class Watch(Iterator[Change]):
         self._lost = False  # whether changes were lost since the last call
         self._woken = False  # whether ``wake`` was called since the last wait
         self.closed = False  # no change comes any more
-        self._urgent: Callable[[Change], bool] | None = None  # ``unless`` of the thread that rests
+        self._urgent: Callable[[Change], bool] | None = None  # ``unless`` of a thread in ``rest``
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -49,7 +49,7 @@ class Watch(Iterator[Change]):
         return change
 
     def next_within(self, timeout_s: float | None) -> Change | None:
-        """Return the next change; None: none has come in time, or the watch is closed.
+        """Return the next change; None: no change has come in time, or the watch is closed.
 
         Raises:
             StaleMetadata: changes were lost: read again, then go on.
@@ -61,7 +61,13 @@ class Watch(Iterator[Change]):
             return self._waiting.pop(next(iter(self._waiting)))
 
     def all_within(self, timeout_s: float) -> tuple[Change, ...]:
-        """Return all changes that wait, once any does; none, and errors: as ``next_within``."""
+        """Return all changes that wait, as soon as there is one.
+
+        Empty: no change has come in time, ``wake`` was called, or the watch is closed.
+
+        Raises:
+            StaleMetadata: as ``next_within``.
+        """
         with self._ready:
             self._await_news(timeout_s, until=lambda: self._woken or self._has_news())
             waiting, self._waiting = self._waiting, {}
@@ -146,7 +152,7 @@ class Watch(Iterator[Change]):
 
 
 def _expression(pattern: str) -> str:
-    """Return the expression for names; the name of a database matches its tables, too."""
+    """Return the regular expression of ``pattern``; without a dot it matches tables, too."""
     if "." in pattern:
         return translate(pattern)
     return f"{translate(pattern)}|{translate(f'{pattern}.*')}"
@@ -187,7 +193,7 @@ class Watches:
                 watch.lose()
 
     def wake(self) -> None:
-        """Wake each thread that waits for changes: the operators' rules have changed."""
+        """Wake each thread that waits for changes, because the operators' rules have changed."""
         for held in self._watches:
             watch = held()
             if watch is not None:

@@ -3,9 +3,9 @@
     add ──▶ intent ──acknowledged──▶ open, reported again every RENEW_S
     end ──▶ written | failed | abandoned ──acknowledged──▶ removed
 
-The outbox outlives subscribers: the attached subscriber sends its writes, and the next continues
-where that one ended. With ``probe`` the first report has no writes, so that the driver learns
-whether catalogd follows its metastore. Each write has a number by which catalogd applies it once,
+The outbox outlives subscribers: the attached subscriber sends its writes, and the next subscriber
+sends those that are left. With ``probe`` the first report has no writes, so that the driver learns
+whether catalogd follows its metastore. Each write has a number, so that catalogd applies it once,
 even if it is reported many times. The write that begins first is reported first, because one report
 is in flight at a time (WriteSender).
 """
@@ -40,11 +40,11 @@ from ...topics.wire.messages.reports import (
 from ...topics.wire.refusal import Refusal
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
-WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
-BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then they are merged
+WRITES_MAX: Final = 10_000  # that wait while catalogd is away; with more, those of a table merge
+BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; with more, they merge
 WRITE_CHARS_MAX: Final = 128 << 10  # of one write; a write with more is reported without partitions
 REPORT_CHARS_MAX: Final = 192 << 10  # of a report, whose frame has at most 1 MiB
-NAME_CHARS: Final = 4  # of a name in a report, besides its own; each takes up to 4 bytes
+NAME_CHARS: Final = 4  # counted for each name in a report beyond its own; each may take 4 bytes
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a report
 EVERY: Final = 0  # in place of a write's number
 DONE: Final = (WRITTEN, OVERWRITTEN)
@@ -81,10 +81,10 @@ class WriteOutbox:
         self.metastore = metastore
         self.accepted = False  # whether catalogd has taken a report about this metastore
         self.refusal = ""  # why catalogd takes no report, until another subscriber attaches
-        self.delay = ""  # why catalogd has postponed the last report
+        self.delay = ""  # why catalogd has postponed the last report; empty: it has not
         self.ended = 0  # writes that have ended, since the start
-        self.acknowledged = 0  # of these, those that catalogd has
-        self.unknown = 0  # of these, those that catalogd does not apply: it has no such object
+        self.acknowledged = 0  # ended writes that catalogd has recorded
+        self.unknown = 0  # ended writes that it did not: no such object, or our key may not see it
         self.discarded = 0  # writes that were removed for want of room
         self.not_visible = ""  # why the last write to a table that our key may not see was refused
         self._probes = probe
@@ -107,17 +107,17 @@ class WriteOutbox:
 
     @property
     def pending(self) -> int:
-        """How many writes wait to be reported, or for an answer."""
+        """How many writes wait to be reported, or for catalogd's answer."""
         return len(self._queue)
 
     @property
     def deadline(self) -> float | None:
-        """When ``next_report`` has something."""
+        """When ``next_report`` has something; None: nothing waits."""
         return 0.0 if self._queue or self._probing else self._renew_at
 
     @property
     def urgent(self) -> bool:
-        """Whether a thread waits, or a write was added that no report has been made of."""
+        """Whether a thread waits, or a write was added since the last report was made."""
         return self._unsent or self._waiters > 0
 
     # for any thread
@@ -125,11 +125,11 @@ class WriteOutbox:
     def add(self, wanted: str, partitions: tuple[str, ...] = (), *, state: WriteState) -> int:
         """Add a write that begins (INTENT) or has ended; return its number.
 
-        A write gets its number and its position in the queue in one step: catalogd would ignore a
-        lower number that is reported later, as that of a finished write.
+        A write gets its number and its position in the queue in one step: catalogd would take a
+        lower number that is reported later for a finished write, and ignore it.
 
         Raises:
-            UsageError: the outbox is closed, or of another process.
+            UsageError: the outbox is closed, or belongs to another process.
         """
         self._check_process()
         with self._changed:
@@ -145,7 +145,7 @@ class WriteOutbox:
         """Report how a write that has begun has ended. A second end changes nothing.
 
         Raises:
-            UsageError: the outbox is closed, or of another process.
+            UsageError: the outbox is closed, or belongs to another process.
         """
         self._check_process()
         with self._changed:
@@ -160,7 +160,7 @@ class WriteOutbox:
             wake()
 
     def has_finished(self, number: int = EVERY) -> bool:
-        """Whether catalogd has acknowledged, or will never get, write ``number``, or all."""
+        """Whether catalogd has answered write ``number``, or all, or will never get it."""
         return number not in self._queue if number else not self._queue
 
     def wait(self, number: int = EVERY, *, timeout_s: float) -> bool:
@@ -169,7 +169,7 @@ class WriteOutbox:
         While no subscriber is attached it returns at once.
 
         Raises:
-            UsageError: catalogd follows another metastore.
+            UsageError: catalogd takes no report, for the reason in ``refusal``.
         """
         self._check_process()
         with self._changed:
@@ -183,16 +183,16 @@ class WriteOutbox:
             return self.has_finished(number)
 
     def flush(self, timeout_s: float) -> bool:
-        """Return within ``timeout_s`` whether catalogd has all; at once if it refuses them."""
+        """Return within ``timeout_s`` whether catalogd has all writes; at once if it refuses."""
         try:
             return self.wait(timeout_s=timeout_s)
         except UsageError:
             return False
 
     def follow(self, metastore: str) -> bool:
-        """Report the writes to ``metastore``; return False if another metastore's are reported.
+        """Report the writes to ``metastore``; return False if those to another are reported.
 
-        Reports are about one metastore: the first that catalogd has accepted.
+        Reports are about one metastore: the first about which catalogd has taken a report.
         """
         with self._changed:
             if metastore == self.metastore or (
@@ -209,14 +209,14 @@ class WriteOutbox:
         return True
 
     def attach(self, wake: Callable[[], None]) -> None:
-        """Let a subscriber send what is here; ``wake`` is called when there is something new."""
+        """Let a subscriber send the writes; the outbox calls ``wake`` when a write is added."""
         with self._changed:
             self._wake = wake
             self.refusal = self.delay = ""
             self._probing = self._probes and bool(self.metastore)
 
     def detach(self, wake: Callable[[], None]) -> None:
-        """Keep what is not acknowledged for the next subscriber, which may be attached already."""
+        """Keep unacknowledged writes for the next subscriber, which may be attached already."""
         with self._changed:
             if self._wake == wake:
                 self._wake = None
@@ -229,7 +229,7 @@ class WriteOutbox:
     # for the thread of the attached subscriber
 
     def next_report(self, *, now: float) -> Report | None:
-        """Return a report of what is due, with request 0; None if nothing is due."""
+        """Return a report of the writes that are due, with request 0; None: nothing is due."""
         with self._changed:
             self._unsent = False
             due = chain(self._queue.values())
@@ -261,7 +261,7 @@ class WriteOutbox:
             self._changed.notify_all()
 
     def refuse(self, reason: str) -> None:
-        """Discard everything: catalogd takes no report, however often it is sent."""
+        """Discard all writes: catalogd takes no report, however often it is sent."""
         with self._changed:
             self._queue.clear()
             self._open.clear()
@@ -282,7 +282,7 @@ class WriteOutbox:
         assert self._queue_bytes == sum(map(_size, self._queue.values()))
 
     def _check_process(self) -> None:
-        """Refuse a forked child before anything else: there the lock may stay locked for ever."""
+        """Refuse a forked child before it takes the lock, which may stay locked there for ever."""
         if self._pid != os.getpid():
             raise UsageError("these reports belong to the process that began them")
 
@@ -294,9 +294,10 @@ class WriteOutbox:
         return self.has_finished(number) or self._wake is None or bool(self.refusal)
 
     def _put(self, write: Write) -> None:
-        """Queue ``write``. A write that ended in an error may have changed any partition.
+        """Queue ``write``, without its partitions if it may have changed any partition.
 
-        A write of more partitions than a report can hold is reported as a change of any partition.
+        A write that failed may have. A write of more partitions than a report can hold is reported
+        likewise.
         """
         self.ended += write.state != INTENT
         if self.refusal:
@@ -308,7 +309,7 @@ class WriteOutbox:
         self._unsent = True
         if self._is_full():
             self._merge()
-        while self._is_full() and len(self._queue) > 1:  # of so many tables the oldest is discarded
+        while self._is_full() and len(self._queue) > 1:  # too many tables: discard the oldest write
             self._remove(next(iter(self._queue)))
             self.discarded += 1
 
@@ -333,9 +334,9 @@ class WriteOutbox:
         return len(self._queue) > self._writes_max or self._queue_bytes > self._bytes_max
 
     def _merge(self) -> None:
-        """Merge the ended writes of each object into its last write, of any partition.
+        """Merge the ended writes of each object into its last write, without partitions.
 
-        Statements that change no data are merged likewise, apart from writes.
+        Statements that change no data are merged likewise, apart from writes of data.
         """
         last: dict[tuple[str, bool], int] = {}
         strongest: dict[tuple[str, bool], int] = {}
@@ -384,11 +385,11 @@ class WriteSender:
 
     @property
     def deadline(self) -> float | None:
-        """When ``due`` has something."""
+        """When ``due`` has something; None: nothing waits."""
         return self._requests.deadline if len(self._requests) else self.outbox.deadline
 
     def due(self) -> tuple[Report, ...]:
-        """Return what is to be sent now."""
+        """Return the reports to send now."""
         if not len(self._requests):
             report = self.outbox.next_report(now=self._clock.now)
             if report is not None:
@@ -396,13 +397,13 @@ class WriteSender:
         return tuple(replace(one, request=request) for request, one in self._requests.due())
 
     def on_reported(self, reported: Reported) -> None:
-        """Take what catalogd has."""
+        """Remove the writes that catalogd has answered."""
         report = self._requests.close(reported.request)
         if report is not None:
             self.outbox.acknowledge(report, reported.outcomes, now=self._clock.now)
 
     def on_refused(self, refused: Refused) -> None:
-        """Send the report again later, or never if no time mends it."""
+        """Send the report again later, or never if waiting does not help."""
         report = self._requests.get(refused.request)
         if report is None:
             return
