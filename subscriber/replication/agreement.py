@@ -1,11 +1,12 @@
-"""Agreement: since when each followed topic was known to be as new as the hub's heartbeat.
+"""Agreement: when each followed topic was last known to be as new as the hub's heartbeat.
 
     every topic is LIVE and as new as a heartbeat ──begin──▶ agreed ──end──▶ a time for each topic
                                                               │  ▲
                                                               └──┘ the same heartbeat again
 
-An idle subscriber gets the same heartbeat again and again: while all agree with it, no topic is
-looked at. TopicReplicas ends the agreement before it feeds a follower, or changes what is followed.
+An idle subscriber gets the same heartbeat again and again: while all topics agree with it, the
+subscriber looks at no topic. TopicReplicas ends the agreement before it feeds a follower, or adds
+one.
 """
 
 from collections.abc import Collection
@@ -19,13 +20,13 @@ Positions = tuple[int, tuple[int, ...]]
 
 
 class Agreement:
-    """When each of the ``followed`` topics was last current, and whether all agree since."""
+    """When each of the ``followed`` topics was last current; once for all while they agree."""
 
     def __init__(self, followed: Collection[int], clock: Clock) -> None:
         """``followed``: as it is at each call."""
-        self.current_at: dict[int, float] = {}  # seconds, by topic; as it was when agreement began
-        self.positions: Positions | None = None  # what all agree on; None: they do not
-        self._agreed_at = 0.0  # seconds: in place of each topic's ``current_at``
+        self.current_at: dict[int, float] = {}  # seconds, by topic; out of date while all agree
+        self.positions: Positions | None = None  # of the heartbeat that all agree with; None: none
+        self._agreed_at = 0.0  # seconds: while all agree, in place of each topic's ``current_at``
         self._followed = followed
         self._clock = clock
 
@@ -43,13 +44,13 @@ class Agreement:
         self._agreed_at = self._clock.now
 
     def end(self) -> None:
-        """Let each topic have its own time again: from now on they may differ."""
+        """Let each topic have its own time again, because their times may differ from now on."""
         if self.positions is not None:
             self.positions = None
             self.current_at = dict.fromkeys(self._followed, self._agreed_at)
 
     def discard(self, topic: int) -> None:
-        """Forget when a topic was current that is followed no longer."""
+        """Forget when ``topic`` was current, because it is not followed any more."""
         self.current_at.pop(topic, None)
 
     def lag_s(self, topic: int) -> float:

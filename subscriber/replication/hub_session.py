@@ -6,13 +6,15 @@
     full     ──Join──▶ waits ──Joined──▶ subscribed ──Barrier──▶ confirmed: may catch up
     minimal  subscribed ──Barrier──▶ confirmed ──Join──▶ Joined: the hub's position
 
-Versions are the same at every hub, so that a change of the hub costs a registration and nothing
-else. At full, the bytes of a topic are known before the reader subscribes to it. At minimal, a
-Joined that was requested behind the barrier is a position: every later delta comes. One Join and
-one barrier serve many topics. One barrier is under way at a time, and new subscriptions wait for
-the next. With another hub, or the same hub after a restart, the reader joins all topics again, and
-subscribes to them; replicas that are LIVE answer meanwhile. At a hub that was only slow, and has
-kept its id, the reader joins nothing again: else the load of the hub would grow with its delay.
+At full, the reader subscribes to a topic only when Joined has brought the topic's bytes. At
+minimal, Joined brings a position if the reader requested it after the barrier, because then every
+later delta arrives. One Join and one barrier serve many topics. One barrier is under way at a time,
+and new subscriptions wait for the next.
+
+Versions are the same at every hub, so a change of the hub costs no catch-up. With another hub, or
+the same hub after a restart, the reader joins all topics again, and subscribes to them; replicas
+that are LIVE answer meanwhile. At a hub that was only slow, and has kept its id, the reader joins
+nothing again: else the load of the hub would grow with its delay.
 """
 
 from collections.abc import Callable, Iterable
@@ -55,7 +57,7 @@ from ..protocol.effects import (
 HEARTBEATS_MISSED: Final = 4
 HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
 HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues a Hello until the hub is back
-NO_START_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
+NO_START_S: Final = 1.0  # and the silence limit: then a hub without a confirmed start is left
 BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; later it is lost, or the hub is busy
 BARRIER_AGAIN_S_MAX: Final = 8.0
 BARRIERS_MAX: Final = 8  # nonces of a barrier sent again: an older nonce, some 40 s late, times out
@@ -72,17 +74,17 @@ class SessionState(Enum):
 class Welcomed(Enum):
     """The meaning of a Welcome for what was sent to the hub before."""
 
-    KNOWN = "KNOWN"  # nothing: the hub has known us all the time,
-    STAYED = "STAYED"  # or registered us, and the subscriptions of its data connection are there,
-    OPENED = "OPENED"  # or not: the data connection is new
+    KNOWN = "KNOWN"  # the hub has known us all the time: nothing is to be sent again
+    STAYED = "STAYED"  # it has registered us anew; the data connection and subscriptions are there
+    OPENED = "OPENED"  # it has registered us, and the data connection is new
 
 
 class _Fence(Enum):
     """Whether deltas of a subscription are sure to come."""
 
-    NEW = "NEW"  # it waits for the next barrier,
-    PENDING = "PENDING"  # or for the barrier that is under way
-    CONFIRMED = "CONFIRMED"  # a barrier that was subscribed to after it has arrived
+    NEW = "NEW"  # the subscription waits for the next barrier
+    PENDING = "PENDING"  # it waits for the barrier that is under way
+    CONFIRMED = "CONFIRMED"  # a barrier that the reader subscribed to later has arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class PendingJoin:
     """A Join that is not answered yet."""
 
     join: Join
-    confirmed: bool  # every topic of it was confirmed when it was sent
-    sent_at: float  # seconds: for the first time
+    confirmed: bool  # whether every topic of the Join was confirmed when the Join was sent
+    sent_at: float  # seconds: when it was sent for the first time
 
 
 class HubSession:
@@ -110,7 +112,7 @@ class HubSession:
     ) -> None:
         assert addresses
         self.state = SessionState.GREETING
-        self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
+        self.answer_s = 0.0  # from the last Hello, Join or barrier to the hub's answer
         self._turn = turn
         self._addresses = addresses
         self._name = name
@@ -120,18 +122,18 @@ class HubSession:
         self._new_nonce = new_nonce
         self._index = -1  # of the hub in ``addresses``; -1: none was tried
         self._data_address = ""  # where deltas come from; empty: not connected
-        self._hub = 0  # the id in the last welcome; another one means that it restarted; 0: unknown
+        self._hub = 0  # the id in the last Welcome; another id: the hub restarted; 0: not known
         self._heartbeat_s = HEARTBEAT_MS / 1000  # until the Welcome gives the hub's own period
         self._active_at = 0.0  # seconds: the hub's last sign of life
-        self._start_at = 0.0  # seconds: its last heartbeat of a confirmed start
-        self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
+        self._start_at = 0.0  # seconds: the hub's last heartbeat of a confirmed start
+        self._hello_at = 0.0  # seconds: while GREETING, the time of the next Hello
         self._greeted_at = 0.0  # seconds: of the last Hello
         self._hello_pause_s = HELLO_AGAIN_S
         self._joins: Requests[PendingJoin] = Requests(next_id, turn)
         self._subscribed: dict[TopicLevel, _Fence] = {}
         self._prefixes = Prefixes(turn)
-        self._nonces: list[bytes] = []  # of the barrier under way, each time it was sent
-        self._barrier_sent_at = 0.0  # seconds: for the first time
+        self._nonces: list[bytes] = []  # of the barrier under way: one for each time it was sent
+        self._barrier_sent_at = 0.0  # seconds: when it was sent for the first time
         self._barrier_at = 0.0  # seconds: when it is sent again
 
     @property
@@ -162,7 +164,7 @@ class HubSession:
 
     @property
     def jitter(self) -> float:
-        """A share of 1, another for each reader."""
+        """A number from 0 to 1 that differs between readers."""
         return crc32(self._registration) / (1 << 32)
 
     def confirmed(self, topic_level: TopicLevel) -> bool:
@@ -177,7 +179,7 @@ class HubSession:
 
     def on_welcome(self, welcome: Welcome) -> Welcomed:
         """Open the hub's data, unless it is open."""
-        if self._index < 0:  # nobody was greeted: it came over a connection that a restart closed
+        if self._index < 0:  # no hub was greeted: it came over a connection that a restart closed
             return Welcomed.KNOWN
         known = welcome.hub == self._hub and welcome.data_address == self._data_address
         self._resume()
@@ -199,18 +201,18 @@ class HubSession:
         return Welcomed.OPENED
 
     def on_heartbeat(self, heartbeat: Heartbeat, *, has_data: bool) -> None:
-        """Note that the hub is alive; ``has_data``: of the accepted start."""
+        """Note that the hub is alive; ``has_data``: whether it has data of the accepted start."""
         self._active_at = self._turn.now
         if has_data:
             self._start_at = self._active_at
         if heartbeat.hub == self._hub:
-            self._resume()  # it was silent, but knows us
+            self._resume()  # the hub knows us, even if it was silent
         elif not self.greeting:
-            self._greet()  # it restarted
+            self._greet()  # the hub has restarted
 
     def on_unknown(self) -> None:
-        """Greet a hub that does not know the connection again, once per pause."""
-        self._hub = 0  # what was sent to it before may be lost
+        """Greet a hub again that does not know the connection, once per pause."""
+        self._hub = 0  # messages that were sent to it before may be lost
         if not self.greeting:
             self._greet()
 
@@ -222,11 +224,11 @@ class HubSession:
         self._repeat()
 
     def discard_joins(self) -> None:
-        """Wait for the answer to no Join any more: it would be about topics that are no more."""
+        """Stop waiting for answers to Joins: they would be about former numbers of topics."""
         self._joins.clear()
 
     def on_refused(self, refused: Refused) -> None:
-        """Repeat a Join that the hub cannot answer yet, when the hub says."""
+        """Repeat a Join that the hub cannot answer yet, after the pause that the hub names."""
         self._joins.back_off(refused.request, for_s=refused.retry_ms / 1000)
 
     def on_joined(self, request: int) -> PendingJoin | None:
@@ -242,9 +244,10 @@ class HubSession:
         self._turn.add(Send(Connection.CONTROL, drop))
 
     def subscribe(self, wanted: Iterable[TopicLevel]) -> None:
-        """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
+        """Subscribe to ``wanted`` and to nothing else; drop the topics that are followed no longer.
 
-        What is new is confirmed together. Should the Drop be lost, the hub counts us wrongly.
+        One barrier confirms all new subscriptions. If the Drop is lost, the hub still counts this
+        reader among those of the topics.
         """
         wanted = set(wanted)
         gone = sorted(self._subscribed.keys() - wanted)
@@ -263,7 +266,7 @@ class HubSession:
                 self._barrier()
 
     def on_barrier(self, nonce: bytes) -> tuple[TopicLevel, ...]:
-        """Return what is confirmed now; what was added since the barrier waits for the next."""
+        """Return the subscriptions that this barrier confirms; newer ones wait for the next."""
         if nonce not in self._nonces:
             return ()
         confirmed = tuple(sorted(self._at(_Fence.PENDING)))
@@ -290,7 +293,7 @@ class HubSession:
         if len(self._addresses) > 1 and (silent or is_behind):
             self._connect_next()
         elif (silent or self.greeting) and now >= self._hello_at:
-            self._greet()  # there is no other: until it answers
+            self._greet()  # there is no other hub: again and again, until this hub answers
 
     def _connect_next(self) -> None:
         self._index = (self._index + 1) % len(self._addresses)
@@ -329,7 +332,7 @@ class HubSession:
             self._turn.add(Send(channel, hello))
 
     def _repeat(self) -> None:
-        """Send again what was not answered in time."""
+        """Send the Joins and the barrier again that the hub did not answer in time."""
         for request, pending in self._joins.due():
             self._turn.add(Send(Connection.CONTROL, replace(pending.join, request=request)))
         if self._nonces and self._turn.now >= self._barrier_at:
@@ -339,13 +342,13 @@ class HubSession:
         return [topic_level for topic_level, one in self._subscribed.items() if one is fence]
 
     def _barrier(self) -> None:
-        """Begin a barrier for all that is new."""
+        """Begin a barrier for all new subscriptions."""
         self._subscribed.update(dict.fromkeys(self._at(_Fence.NEW), _Fence.PENDING))
         self._barrier_sent_at = self._turn.now
         self._send_barrier()
 
     def _send_barrier(self) -> None:
-        """Send the barrier under way, first or once more; whichever arrives first proves it."""
+        """Send the barrier under way, first or again; any of its nonces that arrives proves it."""
         pause_s = BARRIER_AGAIN_S * 2 ** len(self._nonces)
         self._barrier_at = self._turn.now + min(pause_s, BARRIER_AGAIN_S_MAX)
         old, self._nonces = self._nonces[: 1 - BARRIERS_MAX], self._nonces[1 - BARRIERS_MAX :]
@@ -359,9 +362,9 @@ class HubSession:
 
 
 class Prefixes:
-    """The prefixes of one data connection: each is subscribed to for one topic level, or for a set.
+    """The subscribed prefixes of one data connection, each for one topic level or for a set.
 
-    Where drivers follow hundreds of topics, a frame for each topic is most of what a hub reads
+    If drivers follow hundreds of topics, a frame for each topic would be most of what a hub reads
     after its restart.
     """
 
@@ -388,8 +391,8 @@ class Prefixes:
     def remove(self, topic_levels: Iterable[TopicLevel]) -> None:
         """End the subscriptions to ``topic_levels``.
 
-        What is left of a set is subscribed to again at once: a delta that the hub publishes in
-        between is a gap.
+        The rest of a set is subscribed to again at once. A delta that the hub publishes in between
+        is missing, so that its follower notices a gap and catches up.
         """
         gone = set(topic_levels)
         for one in dict.fromkeys([self._of.pop(topic_level) for topic_level in sorted(gone)]):

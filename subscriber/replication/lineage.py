@@ -1,13 +1,14 @@
 """The lineage of catalogd: from which of its starts anything is accepted.
 
     ACCEPTED ──another start is seen──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
-                                             └──catalogd: newer──▶ waits for the new epoch
+                                         ▲     │ └──catalogd: a higher epoch──▶ ACCEPTED
+                                         └─────┘ catalogd: neither, its new epoch is not there yet
 
-Each start of catalogd has an id, by which a store that was restored from an old copy is recognised.
-So a subscriber accepts nothing of a start before catalogd has compared the start with the content
-that the subscriber holds; until then it serves the content that it has accepted before. A
-subscriber that holds nothing has nothing to compare, but even then it accepts no start of the same
-epoch or a lower epoch before catalogd has confirmed it.
+Each start of catalogd has an id, so that a store that was restored from an old copy is recognised.
+A subscriber accepts nothing of a start before catalogd has compared the start with the content that
+the subscriber holds; until then it serves the content that it has accepted before. A subscriber
+that holds nothing has nothing to compare, and accepts a start of a higher epoch at once. It accepts
+a start of the same or a lower epoch only when catalogd has confirmed it.
 """
 
 from collections import deque
@@ -28,11 +29,11 @@ class Lineage:
 
     def __init__(self) -> None:
         self.accepted: Start = NO_START
-        self._foreign: Start | None = None  # seen since, not accepted
+        self._foreign: Start | None = None  # the last start that was seen and is not accepted
         self._past: deque[Start] = deque(maxlen=PAST_MAX)  # accepted before
-        self.compare_at: float | None = None  # seconds: of the next comparison, if it is due
-        self._pause_s = AGAIN_S  # before the comparison after that
-        self._request = 0  # the id of the last request
+        self.compare_at: float | None = None  # seconds: of the next comparison; None: none is due
+        self._pause_s = AGAIN_S  # between the next comparison and the one after it
+        self._request = 0  # the id of the last comparison
 
     def accepts(self, start: Start, *, holds: bool, now: float) -> bool:
         """Return whether ``start`` is accepted; ``holds``: there is something to compare."""

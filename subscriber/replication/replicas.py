@@ -1,15 +1,15 @@
 """The replicas of all followed topics: their catch-ups, their bytes, and which may be read.
 
-    full     entries are put in place; a stub among them ends the pulled content of its table, whose
-             values catalogd withholds; watches are notified of differences
-    minimal  a stub ends the pulled content of its table, and watches are notified of it; an
+    full     entries are put in place; a stub discards the pulled content of its table, because
+             catalogd withholds the table's values; watches are notified of differences
+    minimal  a stub discards the pulled content of its table, and watches are notified of it; an
              invalidate-all marker counts as a stub for every table
 
 A topic is open to readers while its follower is LIVE, of one epoch with the namespace, and has
 reached its read floor. While a LIVE follower is below the floor, readers get only tables that were
-pulled at or above the floor. topic_replica.py says how a level follows another.
-Invariant: the bytes held never exceed the budget. Room is made first, by evicting pulled tables,
-then by lowering the largest topics. The namespace is never lowered for another topic.
+pulled at or above the floor. topic_replica.py shows how a topic changes its level.
+Invariant: the bytes held never exceed the budget. Before they grow, the replicas make room: they
+evict pulled tables, then lower the largest topics, but never the namespace for another topic.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class TopicReplicas:
         wake: Wake,
     ) -> None:
         self._turn = turn
-        self._wake = wake  # has the commands polled that wait for a topic
+        self._wake = wake  # polls the commands that wait for a topic
         self.view = resident_set.view
         self.budget = resident_set.budget
         self.resident_set = resident_set
@@ -82,7 +82,7 @@ class TopicReplicas:
         self._changes: list[Change] = []  # for watches, since ``take_changes``
         self._read_floor = read_floor
         self._next_id = next_id
-        self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
+        self._topics: dict[int, TopicReplica] = {}  # in the order in which they got their levels
         self.agreement = Agreement(self._topics.keys(), turn)
         self._set = ReplicaSet(
             turn,
@@ -106,7 +106,7 @@ class TopicReplicas:
         return tuple(self._topics)
 
     def granted(self, stream: int) -> tuple[int, tuple[TopicLevel, ...]]:
-        """Return the unused credit of a catch-up, and what it has still to bring."""
+        """Return the unused credit of a catch-up, and the topic levels that it still serves."""
         return self._set.credit(stream), self._set.served_by(stream)
 
     def __contains__(self, topic: int) -> bool:
@@ -203,11 +203,11 @@ class TopicReplicas:
     # Changes of levels
 
     def admit(self, topic: int, reserve_bytes: int) -> None:
-        """Follow ``topic`` at full, for which so many bytes are set aside."""
+        """Follow ``topic`` at full, with ``reserve_bytes`` of the budget set aside for it."""
         self.agreement.end()
         if self.level(topic) == MINIMAL:
             replica = self._topics[topic]
-            if replica.current.level == FULL:  # it is being lowered: that ends at once
+            if replica.current.level == FULL:  # it is being lowered: end that at once
                 self._succeed(replica)
             replica.coming = self._set.follow(topic, FULL)
             replica.staged = full_topic_view()
@@ -220,7 +220,7 @@ class TopicReplicas:
         self._changed = self.has_work = True
 
     def lower(self, topic: int) -> None:
-        """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
+        """Follow ``topic`` at minimal, whatever its level is, and free its content at once."""
         if self.target_level(topic) == MINIMAL:
             return
         self.agreement.end()
@@ -263,7 +263,7 @@ class TopicReplicas:
         return tuple(one.topic for one in at_minimal if not one.epoch)
 
     def set_position(self, topic: int, at: tuple[int, int]) -> None:
-        """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
+        """Let ``topic`` follow at minimal from the hub's position ``at``, if it has none yet."""
         topic_level = (topic, MINIMAL)
         follower = self._set.get(topic_level)
         if follower is not None and follower.state is not LIVE and not follower.epoch:
@@ -300,11 +300,11 @@ class TopicReplicas:
         self._processed(chunk.stream, chunk_cost(chunk))
 
     def on_foreign_chunk(self, chunk: Chunk) -> None:
-        """Drop a part of a start that is not accepted: give its stream back its credit only."""
+        """Drop a part of a start that is not accepted; only give its stream the credit back."""
         self._processed(chunk.stream, chunk_cost(chunk))
 
     def on_refused(self, refused: Refused) -> None:
-        """The hub does not answer a stream, or one topic of it, now."""
+        """Let the topics of a stream wait, or one topic, because the hub does not serve it now."""
         for topic_level in self._set.served_by(refused.request):
             if refused.topic in (-1, topic_level[0]):
                 self._feed(topic_level, refused)
@@ -344,7 +344,7 @@ class TopicReplicas:
             self._feed(topic_level, Due())
 
     def lose_streams(self) -> None:
-        """Request again all that is under way: the hub, or the accepted start, has changed.
+        """Request all catch-ups under way again: the hub, or the accepted start, has changed.
 
         Caller: the subscriptions at a registration, the session with catalogd for another start.
         Affects: followers that are behind, whose next catch-up begins at their position.
@@ -359,7 +359,7 @@ class TopicReplicas:
             self._set.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
         )
         for topic_level in order:
-            if not self.expected_bytes(topic_level):  # growth of unknown size: room to begin with
+            if not self.expected_bytes(topic_level):  # nobody knows its growth: room to begin with
                 self.resident_set.reserve(topic_level, CREDIT_DEFAULT)
         request = self._set.request(order)
         if request is not None:
@@ -367,7 +367,7 @@ class TopicReplicas:
             self._turn.add(Send(Connection.BULK, request))
 
     def take_evicted(self) -> list[tuple[int, int]]:
-        """Return (topic, bytes needed) of what was lowered to make room since the last call."""
+        """Return (topic, bytes needed) of the topics lowered to make room since the last call."""
         evicted, self._evicted = self._evicted, []
         return evicted
 
@@ -377,29 +377,29 @@ class TopicReplicas:
         return changed
 
     def take_changes(self) -> tuple[Change, ...]:
-        """Return the changes since the last call, of which watches are to be notified."""
+        """Return the changes for watches since the last call."""
         if not self._changes:
             return ()
         changes, self._changes = tuple(self._changes), []
         return changes
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
-        """Keep what was pulled if it fits, and if stubs will say when it is stale."""
+        """Keep a pulled table if it fits, and if stubs will arrive when it becomes stale."""
         held = self.view.pulled(topic)
         if held is None:
             return
-        if held is not self.view.topics[topic]:  # at full: only what is withheld is kept
+        if held is not self.view.topics[topic]:  # at full: keep only a table with withheld values
             pushed = self.view.groups(topic).get(group)
             if pushed is None or not pushed.stubs or not self._topics[topic].is_live:
                 return
         if not held.epoch:
-            held.begin(epoch)  # it came before its follower's position
+            held.begin(epoch)  # the pull was faster than the position of the topic's follower
         if held.epoch == epoch and content.as_of >= held.invalidated_to:
             self.resident_set.keep(topic, group, content)
             self.update_access(topic)
 
     def distrust(self, topic: int, group: bytes) -> None:
-        """Discard what memory answers of a table.
+        """Discard the content of a table.
 
         Caller: the self-audit, for a table that is not as catalogd has it.
         Affects: readers, whose next read pulls the table; watches, which see a change of it.
@@ -409,7 +409,7 @@ class TopicReplicas:
         self._changes += self.change_feed.doubted(name_of(group), version)
 
     def on_pulled(self, db: str, table: str) -> None:
-        """Note that catalogd's reply has a table, before the deltas about it may have arrived."""
+        """Note that catalogd's reply has a table; the delta that creates it may arrive later."""
         if self.change_feed.enabled:
             self.change_feed.on_pulled(db, table, self.view)
 
@@ -428,7 +428,7 @@ class TopicReplicas:
     def expected_bytes(self, topic_level: TopicLevel) -> int:
         """Return the bytes that a catch-up of ``topic_level`` is expected to bring.
 
-        At full these are those reserved and not held yet. At minimal only stubs come.
+        At full these are the reserved bytes that are not held yet. At minimal only stubs come.
         """
         return STUBS_BYTES_MAX if topic_level[1] == MINIMAL else self.budget.unfilled(topic_level)
 
@@ -457,10 +457,10 @@ class TopicReplicas:
         self._check_agreement()
 
     def _pull_floor(self, topic: int) -> tuple[int, int] | None:
-        """Return the position from which on pulled tables are read while ``topic`` is not current.
+        """Return the position above which pulled tables answer while ``topic`` is not current.
 
-        A reply is often newer than the hub: until the hub has caught up it need not be repeated.
-        Changes come, and what was pulled at or above the read floor is not too old.
+        A reply of catalogd is often newer than the hub, and raises the read floor. Tables that were
+        pulled at or above the floor are new enough, and a LIVE follower brings their changes.
         """
         replica, namespace = self._topics.get(topic), self._topics.get(NAMESPACE)
         held = self.view.topics.get(topic)
@@ -471,7 +471,7 @@ class TopicReplicas:
         return floor if all(epoch == floor[0] for epoch in epochs) else None
 
     def _compare(self, replica: TopicReplica, newer: PeerAt) -> None:
-        """Request what a hub that is at ``newer`` has beyond the LIVE followers of ``replica``."""
+        """Let the LIVE followers of ``replica`` that are below the hub's position catch up."""
         for follower in list(replica.followers()):
             if follower.state is not LIVE:
                 continue
@@ -489,7 +489,7 @@ class TopicReplicas:
         for step in self._set.feed(topic_level, fact):
             self._apply(replica, topic_level, step)
         if self._set.get(topic_level) is not follower:
-            return  # it had to make room
+            return  # the topic was lowered or dropped to make room
         if follower.state is LIVE and topic_level[1] == FULL:
             replica.loading = False
         self._take_over(replica)
@@ -499,7 +499,7 @@ class TopicReplicas:
 
     def _apply(self, replica: TopicReplica, topic_level: TopicLevel, step: Step) -> None:
         topic, level = topic_level
-        live = replica.current.level == level  # readers see the content that is changed
+        live = replica.current.level == level  # whether readers see the changed content
         if isinstance(step, Abandoned):
             self._cancel(step.stream)
             return
@@ -520,7 +520,7 @@ class TopicReplicas:
             self._on_placed(step, live=live)
 
     def _on_placed(self, step: Placed, *, live: bool) -> None:
-        """Begin at a position: what was pulled before it may be stale."""
+        """Begin at a position, and discard the pulled tables: they may be older and stale."""
         topic, version = step.topic, step.version
         self._invalidate_all(topic, step.epoch, version)
         if live and self._read_floor.was_seen(topic):
@@ -573,7 +573,7 @@ class TopicReplicas:
             self._changes += self.change_feed.on_names_caught_up(version, self.view)
 
     def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> None:
-        """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
+        """Apply a delta with values; for a topic that is being lowered, these count as stubs."""
         topic = delta.topic
         if self._policy.counts_changes:
             self.resident_set.on_changed(topic, delta.entries)
@@ -588,7 +588,7 @@ class TopicReplicas:
             self._changes += changes
 
     def _put(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> Sequence[Swap]:
-        """Put entries in place; lower topics to make room, if need be this topic, too."""
+        """Put entries in place; to make room, lower other topics, or this topic."""
         while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
             self._lower_for_room(topic, swaps.growth)
             replica, wanted = self._topics.get(topic), self.view.topics.get(topic)
@@ -646,7 +646,7 @@ class TopicReplicas:
         self._topics[replica.topic] = self._topics.pop(replica.topic)
 
     def _stop_coming(self, replica: TopicReplica) -> None:
-        """End a change of level; what it has brought is discarded."""
+        """End a change of level, and discard what the coming follower has brought."""
         coming = replica.coming
         if coming is None:
             return
@@ -667,7 +667,7 @@ class TopicReplicas:
         self._turn.add(Send(Connection.BULK, Cancel(stream=stream)))
 
     def _lower_for_room(self, topic: int, growth: int) -> None:
-        """Lower the largest topic, or this topic if it is still being joined."""
+        """Lower the largest topic, or this topic while it is joined; evict a pin for names."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
         if victim is None and topic == NAMESPACE and self.resident_set.evict_largest_pin():

@@ -1,13 +1,13 @@
-"""Subscriptions: the topics that are followed; joins, raises and drops them by messages of a hub.
+"""Subscriptions: the followed topics; joins, raises and drops them by messages to and from a hub.
 
     DUE ──``_join_at``: Join of everything──▶ SENT ──Joined──▶ ANSWERED
      ▲                                          └──────┬──────────┘
      └── welcomed, or another number of topics ────────┘
 
 welcomed ──first heartbeat of an accepted start──▶ joins everything, follows what fits the budget
-welcomed again ──▶ joins what is followed, from its positions: no resync
-  its connection has stayed, and nothing is behind ──▶ joins within REJOIN_S: the subscriptions are
-  there, and a hub that starts again has all its readers back at once
+welcomed again ──▶ joins what is followed, from its positions, so that no catch-up is needed
+  the data connection has stayed, and no topic is behind ──▶ joins at a random time in REJOIN_S: the
+  subscriptions are there, and a hub that restarts has all its readers back at once
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,10 +42,10 @@ from .hub_session import HubSession, Welcomed
 from .lineage import Lineage
 from .replicas import TopicReplicas
 
-ALIVE_S: Final = 0.9  # the heartbeat after it is answered with a sign of life: each fourth
-ALIVE_S_MAX: Final = 1.25  # between two, without a heartbeat; the hub suspects a reader after 2 s
-REJOIN_S: Final = 2.0  # over which readers that need nothing from a restarted hub join it
-LAG_US: Final = 1_000_000  # a shorter lag is not reported: it is that of heartbeats
+ALIVE_S: Final = 0.9  # the next heartbeat after it brings a sign of life: each fourth heartbeat
+ALIVE_S_MAX: Final = 1.25  # without a heartbeat; the hub suspects a reader after 2 s
+REJOIN_S: Final = 2.0  # readers that need nothing from a restarted hub join it over this time
+LAG_US: Final = 1_000_000  # a shorter lag is not reported: heartbeats make it
 NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one message
 
@@ -54,8 +54,8 @@ class Joining(Enum):
     """Whether the hub knows what is followed, on this registration."""
 
     DUE = "DUE"  # the Join of everything is to be sent
-    SENT = "SENT"  # and not answered yet
-    ANSWERED = "ANSWERED"  # changes are joined and subscribed to one by one
+    SENT = "SENT"  # it was sent, and is not answered yet
+    ANSWERED = "ANSWERED"  # it was answered; from now on each change is joined by itself
 
 
 NEXT: Final = {
@@ -80,10 +80,10 @@ class Subscriptions:
         wake: Wake,
         automatic: bool = False,
     ) -> None:
-        """``automatic``: begin with the namespace alone; else with all that fits, in full."""
+        """``automatic``: begin with the namespace alone; else with all topics that fit, at full."""
         self.replicas = replicas
         self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub reports
-        self._sizes: tuple[int, ...] = ()  # those of the last heartbeat, unless a Join came after
+        self._sizes: tuple[int, ...] = ()  # of the last heartbeat; empty if a Joined came after it
         self.offers = ALL_OFFERED  # the levels that catalogd's mode offers
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
         self.planned: frozenset[int] | None = None  # topics that the start waits for, once chosen
@@ -92,26 +92,27 @@ class Subscriptions:
         self.catalog_address = ""  # empty: not known yet
         self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
         self._turn = turn
-        self._wake = wake  # has the commands polled that wait for a topic
+        self._wake = wake  # polls the commands that wait for a topic
         self._view = replicas.view
         self._session = session
         self._lineage = lineage
         self._automatic = automatic
         self._audit_counts = audit_counts  # for the hub
-        self._raising: dict[int, tuple[int, ...]] = {}  # to full, with which others or none of them
+        # Topics to be raised to full, each with all topics of its join: all of them rise, or none
+        self._raising: dict[int, tuple[int, ...]] = {}
         self._failures: dict[int, TopicastError] = {}  # why a join has failed, by topic
         self._joining = Joining.DUE
-        self._join_at = 0.0  # seconds: when that is done; inf: the next heartbeat decides
-        self._subscribed = False  # to what is followed, since the hub's last answer to a Join
-        self._alive_at = 0.0  # seconds: of the last sign of life
-        self._lost_s = LOST_S  # of silence, after which the hub may remove us
+        self._join_at = 0.0  # seconds: when DUE is done; inf: the next heartbeat decides
+        self._subscribed = False  # to all followed topics, since the hub's last answer to a Join
+        self._alive_at = 0.0  # seconds: of our last sign of life
+        self._lost_s = LOST_S  # of our silence, after which the hub may remove us
         self._status = NO_STATUS  # the last status that was sent
-        self._reported: dict[int, Position] = {}  # by topic: what the hub was sent last
-        self._reported_at: object = None  # the agreement of which nothing was left to report
-        self._namespace_over: OverBudget | None = None  # it never fitted
-        self._late: int | None = None  # a planned topic that was not current when last looked at
+        self._reported: dict[int, Position] = {}  # by topic: the last position sent to the hub
+        self._reported_at: object = None  # the agreement whose positions the hub has all been sent
+        self._namespace_over: OverBudget | None = None  # why the namespace never fitted
+        self._late: int | None = None  # a planned topic that was not current at the last look
         self.refusal = ""  # why the hub that was tried last does not register us; empty: none said
-        self._refused: dict[str, str] = {}  # by a hub's address: the code with which it refused us
+        self._refused: dict[str, str] = {}  # by address: the code with which the hub refused us
         # Epoch and versions of the hub's last heartbeat of an accepted start
         self._hub_at: tuple[int, tuple[int, ...]] = (0, ())
 
@@ -136,14 +137,14 @@ class Subscriptions:
         return not self._session.greeting
 
     def accepts(self, epoch: int, start: int) -> bool:
-        """Return whether what comes from a start of catalogd may be used."""
+        """Return whether messages of a start of catalogd may be used."""
         accepted = self._lineage.accepted
         known = (epoch, start) == accepted  # spares a look at all topics for each delta
         holds = known or self.replicas.holds(accepted[0])
         return self._lineage.accepts((epoch, start), holds=holds, now=self._turn.now)
 
     def join(self, topics: Sequence[int], level: int) -> None:
-        """Set ``topics`` to minimal or full, all or none; ``failure`` returns why that failed."""
+        """Set all ``topics`` to minimal or full, or none; ``failure`` returns why that failed."""
         for topic in topics:
             self._failures.pop(topic, None)
         for topic in topics:
@@ -162,7 +163,7 @@ class Subscriptions:
             self._session.join(map(_nowhere, new))  # else the Join of everything has them
 
     def misnamed(self, topic: int, level: int) -> UsageError | None:
-        """Return why ``topic`` cannot be joined at ``level``, whatever room there is."""
+        """Return why no ``topic`` of this number can be joined at ``level``; None: it can."""
         if topic == NAMESPACE and level != FULL:
             return UsageError("the namespace is always joined in full: close the subscriber")
         if not is_topic(topic, self._view.num_topics):
@@ -211,7 +212,7 @@ class Subscriptions:
             self.replicas.drop(topic)
 
     def on_welcome(self, welcome: Welcome) -> None:
-        """The hub has registered us, first or again."""
+        """Take the hub's registration, the first or another; decide when to join everything."""
         self.refusal = ""
         if self._refused:
             self._refused.clear()
@@ -231,7 +232,7 @@ class Subscriptions:
         self.replicas.lose_streams()
 
     def on_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Compare with the positions of hub and catalogd; what is missing is requested."""
+        """Compare our positions with those of the hub, and request what is missing."""
         accepted, now = self.accepts(heartbeat.epoch, heartbeat.start), self._turn.now
         has_data = accepted and bool(heartbeat.versions)
         self._session.on_heartbeat(heartbeat, has_data=has_data)
@@ -260,7 +261,7 @@ class Subscriptions:
         """Follow what fits; drop at the hub what is not followed after all."""
         answered = self._session.on_joined(joined.request)
         if answered is None:
-            self._discard_reported()  # a Join that was repeated has replaced what came after it
+            self._discard_reported()  # a repeated Join has replaced what the hub got since then
             return
         self._note_reported(answered.join, joined)
         confirmed = answered.confirmed
@@ -282,7 +283,7 @@ class Subscriptions:
             self._session.drop(surplus)
 
     def on_barrier(self, barrier: Barrier) -> None:
-        """Note that subscriptions are active: topics behind get a position, or may catch up."""
+        """Note that subscriptions are active; request positions and catch-ups of their topics."""
         confirmed = self._session.on_barrier(barrier.nonce)
         waiting = self.replicas.without_position()
         new = [_nowhere(topic, MINIMAL) for topic in waiting if (topic, MINIMAL) in confirmed]
@@ -291,19 +292,19 @@ class Subscriptions:
         self.replicas.tick()
 
     def on_delta(self, delta: Delta) -> None:
-        """Apply what was received, if its start is accepted."""
+        """Apply a delta if its start is accepted."""
         if self.accepts(delta.epoch, delta.start):
             self.replicas.on_delta(delta)
 
     def on_chunk(self, chunk: Chunk) -> None:
-        """Apply what was received, if its start is accepted."""
+        """Apply a part of a catch-up if its start is accepted."""
         if self.accepts(chunk.epoch, chunk.start):
             self.replicas.on_chunk(chunk)
         else:
             self.replicas.on_foreign_chunk(chunk)
 
     def on_control_refused(self, refused: Refused) -> None:
-        """The hub does not know the connection, refuses to register it, or answers a Join later."""
+        """Greet a hub that does not know us; note why it does not register us; repeat a Join."""
         if refused.code == Refusal.HELLO:
             self._session.on_unknown()
         elif self._session.greeting:
@@ -312,7 +313,7 @@ class Subscriptions:
             self._session.on_refused(refused)
 
     def on_unreadable(self, error: WireError) -> None:
-        """The hub's answer cannot be read: it may be of another protocol version."""
+        """Note that the hub's answer cannot be read: it may be of another protocol version."""
         if self._session.greeting:
             self._on_not_registered("", f"it does not speak our protocol: {error}")
 
@@ -328,14 +329,14 @@ class Subscriptions:
             self._turn.add(Registration(hub=hub, why=why))
 
     def on_bulk_refused(self, refused: Refused) -> None:
-        """A catch-up, or one topic of it, is not served now."""
+        """Greet a hub that does not know us; request a refused catch-up again later."""
         if refused.code == Refusal.HELLO:
             self._session.on_unknown()
         else:
             self.replicas.on_refused(refused)
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Greet, leave or report to the hub, and request catch-ups, as far as they are due."""
         self._session.tick()
         if self._session.greeting:
             return
@@ -344,7 +345,7 @@ class Subscriptions:
             self._sign_of_life()
 
     def settle(self) -> None:
-        """After facts: report evictions to the hub, and request what is wanted."""
+        """Lower topics that outgrew their room, subscribe to all followed, request catch-ups."""
         self.has_work = False
         for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)
@@ -367,7 +368,7 @@ class Subscriptions:
         replicas = self.replicas
         if self.planned is None or not replicas.is_current(NAMESPACE):
             return False
-        late = self._late  # as a rule it still is: then the others need no look
+        late = self._late  # as a rule it is still late, and the others need no look
         if late in self.planned and late in replicas and not replicas.is_current(late):
             return False
         of = (one for one in self.planned if one in replicas and not replicas.is_current(one))
@@ -376,11 +377,11 @@ class Subscriptions:
 
     @property
     def awaited(self) -> tuple[int, ...]:
-        """The topics that ``ready`` looks at next, which has just been false."""
+        """The topics for which ``ready`` waits, if it has just returned False."""
         return (NAMESPACE,) if self._late is None else (NAMESPACE, self._late)
 
     def unreached(self) -> int | None:
-        """Return the first topic that is being joined, and has not been current since."""
+        """Return the first topic that is being joined and has not been current since."""
         missing = self._view.unfollowed().topics
         return min((t for t in missing if t in self.replicas or t in self._raising), default=None)
 
@@ -391,7 +392,7 @@ class Subscriptions:
         return [topic for topic, version in at if (epoch, version) < positions.get(topic, (0, 0))]
 
     def missing(self) -> str:
-        """Return in plain words what is still missing."""
+        """Return as text what ``ready`` still waits for."""
         hub = self._session.address
         if self._session.greeting:
             return self.refusal or (
@@ -417,7 +418,7 @@ class Subscriptions:
         if state.answer == JoinAnswer.DENIED:
             self.drop(state.topic)
             self._fail((state.topic,), _denied(state.topic, "minimal"))
-        elif confirmed and self.accepts(joined.epoch, joined.start):  # else it catches up, in time
+        elif confirmed and self.accepts(joined.epoch, joined.start):  # else it catches up later
             self.replicas.set_position(state.topic, (joined.epoch, state.version))
 
     def _join_all(self) -> None:
@@ -429,7 +430,7 @@ class Subscriptions:
         self._session.join(positions)
 
     def _plan(self, states: dict[int, TopicState]) -> list[int]:
-        """Return what the start joins as far as it fits: the namespace, then smallest first."""
+        """Return the topics that the start joins, in order: the namespace, then smallest first."""
         namespace = states.get(NAMESPACE)
         full_bytes = namespace.full_bytes if namespace is not None else 0
         if not self.replicas.resident_set.make_room((NAMESPACE, FULL), full_bytes):
@@ -482,7 +483,7 @@ class Subscriptions:
             self._wake(topic)
 
     def _makes_room(self, topic_level: TopicLevel, needed_bytes: int) -> bool:
-        """Evict pulled tables for topics that are to be held; none if that would not be enough."""
+        """Evict pulled tables for topics to be held, but none if that would not be enough."""
         resident_set = self.replicas.resident_set
         return needed_bytes <= resident_set.spare_bytes and resident_set.make_room(
             topic_level, needed_bytes
@@ -497,10 +498,10 @@ class Subscriptions:
         return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
 
     def _renumber(self, num_topics: int) -> None:
-        """Begin anew: the number of topics has changed, so the epoch has, too.
+        """Begin anew, because the number of topics has changed, and with it the epoch.
 
-        The answer to an earlier Join is not that to the Join of everything, and means nothing now.
-        Nor does the number of a topic, which is that of another topic.
+        A topic's number now means another topic, so all that is noted by number is discarded. So
+        are the answers to earlier Joins.
         """
         for topic in self.replicas.topics:
             self.replicas.drop(topic)
@@ -521,7 +522,7 @@ class Subscriptions:
         self._joining = joining
 
     def _note_reported(self, join: Join, joined: Joined) -> None:
-        """Note which positions the hub has of us by now, and what topics take at full."""
+        """Note which of our positions the hub has by now, and the bytes of topics at full."""
         self._reported_at, self._sizes = None, ()
         for position, state in zip(join.positions, joined.topics, strict=False):
             if state.answer != JoinAnswer.DENIED:
@@ -537,16 +538,16 @@ class Subscriptions:
     def _sign_of_life(self, agreement: object = None) -> None:
         """Report what has changed since the last report; a keep-alive if nothing has.
 
-        ``agreement``: of a heartbeat that came just now; as long as it is that of which all was
-        reported, no topic is looked at.
+        ``agreement``: the positions of the heartbeat that came just now, if all topics agree with
+        it. If the hub has been sent all of them, no topic is looked at.
         """
         now = self._turn.now
         if now >= self._alive_at + self._lost_s / 2:
-            self._discard_reported()  # the hub may have removed us, and registered us again
+            self._discard_reported()  # the hub may have removed us and registered us again
         self._alive_at = now
         budget = self.replicas.budget
         before = self._status
-        # Before that answer the hub has nothing, or what the Join under way says.
+        # Before that answer the hub has no position of us, or those of the Join under way.
         answered = self._joining is Joining.ANSWERED
         if not answered or (agreement is not None and agreement is self._reported_at):
             moved: tuple[Position, ...] = ()

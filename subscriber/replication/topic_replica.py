@@ -22,10 +22,10 @@ from ..store.view import TopicView
 class TopicReplica:
     """One followed topic."""
 
-    current: Follower  # its level is that which readers see, or which is being left
-    coming: Follower | None = None  # of another level; it will replace ``current``
-    staged: TopicView | None = None  # what a coming full has brought; None for any other
-    loading: bool = False  # it was never LIVE at full: what comes is not a change
+    current: Follower  # at the level that readers see, or at full while the topic is lowered
+    coming: Follower | None = None  # at another level; it will replace ``current``
+    staged: TopicView | None = None  # the content that a coming full has brought; else None
+    loading: bool = False  # it was never LIVE at full: the entries that come are not changes
 
     @property
     def topic(self) -> int:
@@ -43,15 +43,15 @@ class TopicReplica:
         return self.current.epoch, self.current.version
 
     def followers(self) -> Iterator[Follower]:
-        """Yield the current follower, and the coming follower if there is any."""
+        """Yield the current follower, and the coming follower if there is one."""
         yield self.current
         if self.coming is not None:
             yield self.coming
 
     def step(self, delta: Delta) -> bool:
-        """Advance over ``delta`` if it just follows, and return whether it did.
+        """Advance over ``delta`` if it follows the position, and return whether it did.
 
-        The hot path of a subscriber that follows everything: such a delta changes nothing else.
+        The hot path of a subscriber that follows everything: only the version moves.
         """
         current = self.current
         if current.level != delta.level or self.coming is not None:
@@ -61,11 +61,11 @@ class TopicReplica:
         return current.step(delta.epoch, delta.from_version, delta.to_version)
 
     def may_take_over(self) -> bool:
-        """Return whether the coming follower is where the current is, or loses nothing."""
+        """Return whether the coming follower is as far as the current, or nothing can be lost."""
         old, new = self.current, self.coming
         if new is None:
             return False
-        lost = old.level == FULL and old.state is not LIVE  # its content is not held any more
+        lost = old.level == FULL and old.state is not LIVE  # ``lower`` has discarded its content
         return lost or (new.state is LIVE and (new.epoch, new.version) >= (old.epoch, old.version))
 
     def newest_version(self, epoch: int) -> int:
