@@ -34,10 +34,10 @@ from .progress import OnProgress, RunProgress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMEOUT_S: Final = 30.0  # of a call of the subscriber: a restart of its hub is waited for
+TIMEOUT_S: Final = 30.0  # of a call of the subscriber: longer than a restart of its hub
 
 Repair = Callable[[str, str], None]
-"""Has mended, when it returns, what a side (the first) has of a database or table (the second)."""
+"""Mends what a side (the first argument) has of a database or table (the second)."""
 
 
 class Side(Protocol):
@@ -46,7 +46,7 @@ class Side(Protocol):
     name: str
 
     def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
-        """Compare what is ``wanted``."""
+        """Compare the objects of ``wanted``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,14 @@ class AuditOptions(RunOptions):
     """The options of an audit."""
 
     pattern: str = option(
-        "A database, or a pattern of full names such as 'sales.*'; databases with a table of such "
-        "a name count.",
+        "A database, or a pattern of full names such as 'sales.*'. A database is compared, too, if "
+        "a table of it can match.",
         default="*",
     )
     _: KW_ONLY
     sides: str = flag(
-        "What is compared with catalogd's store, separated by commas.", default=",".join(SIDES)
+        "The sides that are compared with catalogd's store, separated by commas.",
+        default=",".join(SIDES),
     )
     blacklisted_dbs: str = flag(
         "Databases that catalogd leaves out, separated by commas.", default=BLACKLISTED_DBS_DEFAULT
@@ -70,13 +71,15 @@ class AuditOptions(RunOptions):
         default=None,
         metavar="ADDRESSES",
     )
-    budget: str = flag("Memory of the subscriber; one topic has to fit.", default="256MB")
+    budget: str = flag(
+        "Memory of the subscriber that is compared; its largest topic has to fit.", default="256MB"
+    )
     metastore: MakeMetastore | None = argument(
         "Makes a connection to the metastore that catalogd follows, in any process.", default=None
     )
     repair: Repair | None = argument(
-        "Is called with each side and database or table that differs; these are then compared "
-        "again.",
+        "Is called with a side and a database or table that differs there, for each of them; then "
+        "they are compared again.",
         default=None,
     )
 
@@ -98,18 +101,19 @@ class AuditOptions(RunOptions):
 def audit(spark: "SparkSession", options: AuditOptions) -> AuditReport:
     """Compare the metastore, hubs and a subscriber with catalogd's store; return what differs.
 
-    Databases, tables and partitions are compared with every field that the metastore returns. A
-    table that catalogd has not loaded is compared by name only. Each of the hubs is compared, by
-    its entries; a subscriber by the results of its public methods. ``spark``: a session whose
-    Python has this package, with a JVM.
+    Databases, tables and partitions are compared in every field that the metastore returns, but a
+    table that catalogd has not loaded only by its name. Each hub is compared by its entries, and
+    the subscriber by the results of its public methods. ``spark``: a session with a JVM, whose
+    Python has this package.
 
     Raises:
-        ConfigError: there is no such side, or no metastore where it is to be compared.
-        LinkError: no hub, no catalogd or no metastore answers, or catalogd does not reach it.
+        ConfigError: there is no such side, or the metastore is one and ``metastore`` is missing.
+        LinkError: no hub, no catalogd or no metastore answers, or catalogd does not reach the
+            metastore.
         SourceRefused: the metastore does not list its databases or tables.
 
-    Cost: on the driver the names of all tables, what differs of them, and of one topic what a hub
-    or a subscriber holds.
+    Cost: memory of the driver for the names of all tables, for their differences, and for what a
+    hub or the subscriber holds of one topic.
     """
     began = time.monotonic()
     sides, metastore, key_file = options.compared, options.metastore, options.key_file
@@ -199,7 +203,7 @@ def _repair(side: str, names: Sequence[str], repair: Repair, *, on_progress: OnP
 
 
 def _counts(catalog: Subscriber, wanted: ObjectSelection) -> tuple[int, int]:
-    """Return how many databases and tables catalogd has of what is ``wanted``."""
+    """Return how many databases and tables of ``wanted`` catalogd has."""
     databases = [db for db in catalog.databases() if wanted.has((db, ""))]
     tables = (wanted.has((db, name)) for db in databases for name in catalog.tables(db))
     return len(databases), sum(tables)
@@ -218,7 +222,7 @@ def _metastore_reached() -> Iterator[None]:
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """Raise LinkError, as for a server that is not reached, if a server stops answering."""
+    """Raise LinkError, which also says that a server is not reached, if a server falls silent."""
     try:
         yield
     except NotReady as error:

@@ -9,7 +9,7 @@ from .options import RunOptions
 def catalog_at(options: RunOptions, **settings: Any) -> Subscriber:
     """Return a subscriber for one run; it is not open yet.
 
-    It pins and bans nothing, whatever the environment says: that is meant for applications.
+    It pins and bans nothing, because the pins and bans of the environment are for applications.
     ``settings``: other arguments of ``Subscriber``.
     """
     return Subscriber(

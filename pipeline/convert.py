@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 def convert(spark: "SparkSession", options: ConvertOptions) -> ConvertReport:
     """Convert the partitions of ``source`` into its copy ``target``; return what was done.
 
-    The metastore of ``spark`` is that of catalogd.
+    The metastore of ``spark`` must be that of catalogd.
 
     Raises:
         LeaseHeld: another convert into ``target`` runs, or took over while this run was paused.
         NoSuchObject: there is no such source.
-        UsageError: a table is not fit for it; says why.
+        UsageError: a table cannot be converted, or cannot be a copy; says why.
         TopicastError: a hub, catalogd or the metastore does not answer.
     """
-    from .conversion.warehouse import Warehouse  # it loads PySpark, which other commands do without
+    from .conversion.warehouse import Warehouse  # loads PySpark, which other commands do not need
 
     if not hasattr(spark, "_jsparkSession"):
         raise UsageError("convert needs a session with a JVM, not one of Spark Connect")

@@ -1,7 +1,7 @@
 """Entries: compares a hub's entries of a database or table with those of catalogd's store. Pure.
 
     entries of a hub ──▶ a mark for each key ──compared with the store──▶ groups that differ
-    entries of such a group, of both ──▶ the properties that differ
+    entries of a differing group, of hub and store ──▶ the properties that differ
 
 All entries are those of one topic at one version, so a difference is an error, not a delay.
 """
@@ -34,17 +34,17 @@ from ...topics.topic import NAMESPACE, STUB, Entry, value_of
 from .verdict import TableVerdict
 
 DIGEST_BYTES: Final = 16
-PARTITIONS_MAX: Final = 1000  # that are read of a side at once
+PARTITIONS_MAX: Final = 1000  # that are read from a side at once
 T = TypeVar("T")
 ByKey = Mapping[bytes, Entry]
 
 
 class Mark(NamedTuple):
-    """Distinguishes entries of one key, in bytes whose number does not depend on the value."""
+    """Distinguishes entries of one key; takes as many bytes whatever the size of the value."""
 
-    versions: tuple[int, int, int]  # its own, that of its schema, that of its data
+    versions: tuple[int, int, int]  # of the entry, its schema and its data
     size: int
-    digest: bytes | None  # of its value; None: a stub, whose value is elsewhere
+    digest: bytes | None  # of the value; None: the entry is a stub
 
 
 def mark_of(entry: Entry) -> Mark:
@@ -58,7 +58,8 @@ def mark_of(entry: Entry) -> Mark:
 def differing_groups(held: Mapping[bytes, Mark], stored: Iterable[Entry]) -> set[bytes]:
     """Return the groups with an entry that is not the same on both sides.
 
-    Where a hub holds a stub, versions and size are compared. Cost: the keys of ``held``.
+    If the hub holds a stub, only versions and size are compared. Cost: memory for the keys of
+    ``held``.
     """
     only_held = set(held)
     found = set()
@@ -86,7 +87,7 @@ def table_or_database(topic: int, group: bytes) -> TableId | None:
 def compare_group(
     verdict: TableVerdict, topic: int, *, held: Iterable[Entry], stored: Iterable[Entry]
 ) -> None:
-    """Note in ``verdict`` which properties of one group differ on a hub that has ``held`` of it."""
+    """Note in ``verdict`` how a group differs between a hub, ``held``, and catalogd's store."""
     there, ours = _by_key(held), _by_key(stored)
     before = verdict.digest
     if topic != NAMESPACE:
@@ -117,7 +118,7 @@ def _compare_table(verdict: TableVerdict, there: ByKey, ours: ByKey) -> None:
     some: dict[str, bytes] = {}
     others: dict[str, bytes] = {}
     for block, same in ((there.get(key), ours.get(key)) for key in blocks):
-        if _says_the_same(block, same):
+        if _needs_no_look(block, same):
             continue
         one = _partitions(verdict, block, found)
         other = _partitions(verdict, same, stored, is_stored=True)
@@ -127,8 +128,8 @@ def _compare_table(verdict: TableVerdict, there: ByKey, ours: ByKey) -> None:
     _compare_structs(verdict, some, others)
 
 
-def _says_the_same(block: Entry | None, same: Entry | None) -> bool:
-    """Return whether there is nothing to compare: they are equal, or a side has no value."""
+def _needs_no_look(block: Entry | None, same: Entry | None) -> bool:
+    """Return whether there is nothing to compare: both are equal, or the hub has no value."""
     if block is None or same is None:
         return False
     return block.value is None or _is_same(block, same)
@@ -142,9 +143,9 @@ def compare_partitions(
     names: Iterable[str],
     read: Callable[[list[str]], Mapping[str, bytes]],
 ) -> None:
-    """Compare the partitions in catalogd's ``blocks`` of the table ``own``.
+    """Compare the partitions in catalogd's ``blocks`` of the table ``own`` with the other side's.
 
-    ``names``: those of the other side; ``read`` returns its Thrift structs of some of them.
+    ``names``: the partitions of the other side; ``read`` returns the Thrift structs of some.
     """
     reader, left = PartitionReader(own.templates), set(names)
     stored = (
@@ -186,7 +187,10 @@ def _decoded(
     by: Callable[[bytes], T],
     is_stored: bool = False,
 ) -> T | None:
-    """Return what ``entry`` holds; None if it is damaged, which is noted as a property ``of``."""
+    """Return the content of ``entry``; if it is damaged, note that as a property ``of``.
+
+    None: it is damaged.
+    """
     try:
         return by(value_of(entry))
     except WireError as error:
@@ -203,7 +207,7 @@ def _state(value: TableValue) -> dict[str, str]:
 def _partitions(
     verdict: TableVerdict, block: Entry | None, own: TableValue, *, is_stored: bool = False
 ) -> dict[str, bytes] | None:
-    """Return the Thrift structs of a block's partitions by name; None of a damaged partition."""
+    """Return the Thrift structs of a block's partitions by name; None: the block is damaged."""
     if block is None:
         return {}
     version, reader = block.version, PartitionReader(own.templates)
@@ -238,7 +242,7 @@ def _compare_in_namespace(verdict: TableVerdict, entry: Entry | None, kept: Entr
 def _names(
     verdict: TableVerdict, entry: Entry | None, *, is_stored: bool = False
 ) -> dict[str, dict[str, str]]:
-    """Return what a block of names says of each table; nothing if it is damaged."""
+    """Return the properties that a block of names has of each table; none if it is damaged."""
     if entry is None:
         return {}
     records = _decoded(verdict, "names of tables", entry, by=decode_names, is_stored=is_stored)
@@ -249,7 +253,7 @@ def _names(
 
 
 def _compare_marks(verdict: TableVerdict, there: ByKey, ours: ByKey) -> None:
-    """Note entries that say the same of every object, and are not the same."""
+    """Note entries that differ, although no property of an object in them does."""
     for key in sorted(there.keys() | ours.keys()):
         entry, kept = there.get(key), ours.get(key)
         if entry is None or kept is None:

@@ -4,9 +4,9 @@
     catalogd's store as of that version ────────────────────────┴▶ groups that differ
     hub, store: these groups once more ──▶ entry by entry ──▶ verdict
 
-It runs on Spark's driver: hubs do not know the keys of executors, which catalogd alone admits, and
-the entries of a hub are in its memory, so that one stream of them keeps up with several tasks.
-A task compares the marks of one topic, and the entries of GROUPS_MAX groups.
+It runs on Spark's driver, because only catalogd admits the keys of executors. A hub reads entries
+from its memory, so that one stream of them keeps up with several tasks. The driver holds the marks
+of one topic, and the entries of GROUPS_MAX groups.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -36,13 +36,13 @@ from .verdict import HUB, SideResult, TableVerdict
 ANSWER_S: Final = 5.0
 PATIENCE_S: Final = 20.0  # for a hub that is restarted, or behind catalogd
 GROUPS_MAX: Final = 200  # whose entries are held at once
-ATTEMPTS_MAX: Final = 5  # at a topic of which catalogd keeps no version for so long
+ATTEMPTS_MAX: Final = 5  # at a topic whose version catalogd discards before it is compared
 
 T = TypeVar("T")
 
 
 class HubReader:
-    """One hub, read a topic at a time; it is connected when something is read."""
+    """One hub, read a topic at a time; it connects with its first read."""
 
     def __init__(self, address: Address, credential: Credential) -> None:
         self._address = address
@@ -64,11 +64,11 @@ class HubReader:
     ) -> tuple[int, list[T]]:
         """Return the version that the hub has of ``topic``, and what ``keep`` makes of its entries.
 
-        The version is that of ``as_of`` or later: a hub that is behind, or restarts, is waited for.
+        The version is that of ``as_of`` or later: if the hub is behind, or restarts, wait for it.
 
         Raises:
-            LinkError: it does not answer, or stays behind.
-            AuthRefused: it does not admit the key.
+            LinkError: the hub does not answer, or stays behind.
+            AuthRefused: the hub does not admit the key.
         """
 
         def read() -> tuple[int, list[T]]:
@@ -76,7 +76,7 @@ class HubReader:
                 return self._read(topic, as_of, keep)
             except AuthRefused:
                 raise
-            except (LinkError, UsageError) as error:  # a hub that was restarted does not know us
+            except (LinkError, UsageError) as error:  # after a restart the hub does not know us
                 self.close()
                 raise LinkError(str(error)) from error
 
@@ -131,7 +131,7 @@ class HubSide:
         self._planner = planner
 
     def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
-        """Compare what is ``wanted``.
+        """Compare the objects of ``wanted``.
 
         Raises:
             NotReady: catalogd does not answer.
@@ -147,7 +147,7 @@ class HubSide:
                 try:
                     self._compare_kept(topic, as_of, wanted, into=found)
                 except NotReady:
-                    raise  # catalogd does not answer; of a hub, this is another LinkError
+                    raise  # catalogd does not answer; if a hub does not, that is no NotReady
                 except (LinkError, HistoryGone, UsageError) as error:
                     found.unread[f"topic {topic} and those behind it"] = str(error)
                     break
@@ -158,7 +158,7 @@ class HubSide:
     ) -> None:
         """Compare ``topic`` as of a version that catalogd still keeps."""
         for _ in range(ATTEMPTS_MAX - 1):
-            with suppress(HistoryGone):  # of the hub's version, which is newer by now
+            with suppress(HistoryGone):  # catalogd has discarded that version: take a newer one
                 return self._compare(topic, as_of, wanted, into=into)
         return self._compare(topic, as_of, wanted, into=into)
 
@@ -190,7 +190,7 @@ class HubSide:
     def _verdicts(
         self, topic: int, as_of: SnapshotVersion, groups: Collection[bytes]
     ) -> list[TableVerdict]:
-        """Read ``groups`` again on both sides; return what differs of their objects."""
+        """Read ``groups`` again on both sides; return the verdicts of objects that differ."""
         version, entries = self._hub.read(
             topic, as_of, lambda entry: entry if group_of(entry.key) in groups else None
         )
@@ -200,7 +200,7 @@ class HubSide:
         found: dict[str, TableVerdict] = {}
         for group in sorted(groups):
             of = table_or_database(topic, group)
-            assert of is not None  # else it was not selected
+            assert of is not None  # else the group was not selected
             verdict = found.setdefault(name_of(of), TableVerdict(name_of(of), self.name))
             keys = KeyRange(topic, version, key_before(group), group + BEHIND_BLOCKS + b"\0")
             stored = self._planner.entries(keys, epoch=as_of.epoch)

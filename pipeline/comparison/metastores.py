@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 SYNC_S: Final = 60.0
 TABLES_OF_TASK: Final = 100
-ROUNDS_MAX: Final = 5  # then a table that has changed in each is left as it is
+ROUNDS_MAX: Final = 5  # then a table that has changed in each round counts as not compared
 
 
 class MetastoreSide:
-    """Compares metastore and catalogd's store: a round over all, then over unequal objects."""
+    """Compares the metastore with catalogd's store: all objects, then those that differ again."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class MetastoreSide:
         left_out: Collection[str],
         policy: Policy | None,
     ) -> None:
-        """``here``: the metastore from this process; ``make_metastore`` makes it in others."""
+        """``here``: connects this process to the metastore; ``make_metastore``: the tasks."""
         self.name = METASTORE
         self._spark = spark
         self._catalog = catalog
@@ -63,7 +63,7 @@ class MetastoreSide:
         self._policy = policy
 
     def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
-        """Compare what is ``wanted``; what differs is sure.
+        """Compare the objects of ``wanted``; each difference was found twice.
 
         Raises:
             LinkError: catalogd does not answer, or a task ended early.
@@ -89,7 +89,7 @@ class MetastoreSide:
         return found
 
     def _round(self, wanted: ObjectSelection) -> SideResult:
-        """Compare what is ``wanted`` once, as of now."""
+        """Compare the objects of ``wanted`` once, as of now."""
         self._catalog.sync(timeout_s=SYNC_S)
         found = SideResult(side=self.name)
         work, targets = self._targets(wanted)
@@ -107,7 +107,7 @@ class MetastoreSide:
         self, work: Work, targets: Sequence[ComparedTable], *, into: SideResult
     ) -> None:
         count = -(-len(targets) // TABLES_OF_TASK)
-        # Large tables are often neighbours: they go to different tasks.
+        # Large tables are often neighbours, so neighbours go to different tasks.
         tasks = [targets[number::count] for number in range(count)]
         if not tasks:
             return
@@ -122,7 +122,7 @@ class MetastoreSide:
             into.verdicts += found.verdicts
 
     def _targets(self, wanted: ObjectSelection) -> tuple[Work | None, list[ComparedTable]]:
-        """Return the tables of either side, as of now, and what a task needs to read them."""
+        """Return the tables of either side, as of now, and how a task reads them from catalogd."""
         as_of = self._planner.snapshot_version()
         works = self._planner.works(replace(self._options, as_of=as_of), ())
         found: dict[TableId, ComparedTable] = {}

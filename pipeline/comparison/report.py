@@ -15,13 +15,13 @@ SHOWN_MAX: Final = 10  # of what is mended, in the summary
 class AuditReport(RunReport):
     """The result of a comparison, or with ``dry_run`` how much it would compare.
 
-    ``databases``, ``tables`` and ``partitions`` count what was compared with the metastore, in the
-    first round; ``copies`` has the tables that were compared on each other side, and of these
-    ``withheld``, of which a hub gets the versions only.
+    ``databases``, ``tables`` and ``partitions`` count the objects that were compared with the
+    metastore, in the first round. ``copies`` counts, for each other side, the ``tables`` that were
+    compared, and the ``withheld`` tables among them, of which a hub gets only the versions.
     """
 
     pattern: str
-    sides: tuple[str, ...]  # that were to be compared: metastore, hub, subscriber
+    sides: tuple[str, ...]  # that the run compares: metastore, hub, subscriber
     dry_run: bool = False
     snapshot_version: str = ""  # of catalogd's store, before anything was compared
     limited_to: str = ""  # the databases of the key, as patterns; empty: it sees all
@@ -33,12 +33,12 @@ class AuditReport(RunReport):
     differing: int = 0  # databases and tables
     differences: list[PropertyDifference] = field(default_factory=list)  # the first of each
     mended: list[str] = field(default_factory=list)  # databases and tables that differ no more
-    repaired: bool = False  # whether what differed was ordered to be mended
-    unread: dict[str, str] = field(default_factory=dict)  # why something was not compared
+    repaired: bool = False  # whether the run has ordered repairs
+    unread: dict[str, str] = field(default_factory=dict)  # why objects were not compared
     seconds: float = 0.0
 
     def add(self, found: SideResult) -> None:
-        """Count what was compared of a side."""
+        """Count the objects that were compared on a side."""
         if found.side == METASTORE:
             self.databases, self.tables = found.databases, found.tables
             self.partitions, self.not_loaded = found.partitions, found.not_loaded
@@ -47,7 +47,7 @@ class AuditReport(RunReport):
             self.copies.append({"side": found.side, **counts})
 
     def note(self, sides: Iterable[SideResult]) -> None:
-        """Name what differs, and what was not compared."""
+        """Name the differences, and the objects that were not compared."""
         verdicts = []
         for found in sides:
             verdicts += found.verdicts
@@ -60,7 +60,7 @@ class AuditReport(RunReport):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for each difference that is left, and for what was not compared."""
+        """A line for each difference that is left, and for each object that was not compared."""
         return (
             *map(str, self.differences),
             *(f"{what}: {why}" for what, why in self.unread.items()),
@@ -72,7 +72,7 @@ class AuditReport(RunReport):
         sides = dict.fromkeys(one.side for one in self.differences)
         hubs = [side for side in sides if side.startswith(HUB)]
         if not self.repaired:
-            return ("run it with --repair: what catalogd can mend is mended",) if sides else ()
+            return ("run it with --repair: catalogd mends what it can",) if sides else ()
         lines = [f"restart the {hub}: it takes everything from catalogd anew" for hub in hubs]
         if SUBSCRIBER in sides and not hubs:
             lines.append("start attached applications again: each takes everything from its hub")

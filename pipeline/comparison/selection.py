@@ -1,4 +1,4 @@
-"""Selection: which databases and tables are compared, and the topics that they are in. Pure."""
+"""Selection: which databases and tables are compared, and in which topics they are. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ WILDCARDS: Final = "*?["
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelection:
-    """The objects that ``pattern``, of full names, fits; ``only``: of them those of these names.
+    """The objects whose full names match ``pattern`` and, if given, are in ``only``.
 
-    A database counts if it can have a table that the pattern fits. It is a TableId without a table.
+    A database is selected if a table of it can match. It is a TableId with an empty table.
     """
 
     pattern: str
@@ -29,7 +29,7 @@ class ObjectSelection:
         return fnmatchcase(name, pattern) and (self.only is None or name in self.only)
 
     def topics(self, as_of: SnapshotVersion) -> list[int]:
-        """Return the topics that hold what is compared, in the catalog of ``as_of``."""
+        """Return the topics that hold selected objects, in the catalog of ``as_of``."""
         names = self.only
         if names is None and not any(one in self.pattern for one in WILDCARDS):
             names = self.pattern, self.pattern.partition(".")[0]

@@ -4,8 +4,8 @@
       ▲                                                   │ what differs is compared again
       └──────── the next topic; this topic is dropped ◀─────┘
 
-The subscriber is of this process, as that of an attached driver is, and answers by the public
-methods. One topic is held at a time, so that any catalog fits a budget.
+The subscriber runs in this process, as the subscriber of an attached driver does, and is read by
+its public methods. It holds one topic at a time, so that any catalog fits its budget.
 """
 
 import time
@@ -42,7 +42,7 @@ from .verdict import SUBSCRIBER, SideResult, TableVerdict
 
 PATIENCE_S: Final = 20.0  # for a subscriber that is behind catalogd
 PAUSE_S: Final = 0.05
-ROUNDS_MAX: Final = 5  # then a topic that has changed in each is left as it is
+ROUNDS_MAX: Final = 5  # then a topic that has changed in each round counts as not compared
 
 
 class SubscriberSide:
@@ -54,10 +54,10 @@ class SubscriberSide:
         self._planner = planner
 
     def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
-        """Compare what is ``wanted``.
+        """Compare the objects of ``wanted``.
 
         Raises:
-            LinkError: catalogd does not answer, or no hub.
+            LinkError: catalogd does not answer, or no hub does.
         """
         found = SideResult(side=self.name)
         as_of = self._planner.snapshot_version()
@@ -81,11 +81,11 @@ class SubscriberSide:
         return found
 
     def _join(self, topic: int, *, at_least: int) -> None:
-        """Follow ``topic`` at full, or at minimal, where it is pulled, if full is not offered.
+        """Follow ``topic`` at full; if full is not offered, at minimal, so that tables are pulled.
 
         Raises:
-            OverBudget: it does not fit.
-            NotReady: it does not come, or stays below version ``at_least``.
+            OverBudget: the topic does not fit.
+            NotReady: the topic does not arrive, or stays below version ``at_least``.
         """
         try:
             if topic != NAMESPACE:
@@ -101,7 +101,7 @@ class SubscriberSide:
             time.sleep(PAUSE_S)
 
     def _settle(self, topic: int, epoch: int, wanted: ObjectSelection, *, into: SideResult) -> None:
-        """Compare ``topic`` until it is equal, or twice the same differs at one version."""
+        """Compare ``topic`` until it is equal, or differs in the same way twice."""
         before: dict[str, bytes] | None = None
         for _ in range(ROUNDS_MAX):
             version = self._version(topic)

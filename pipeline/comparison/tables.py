@@ -1,8 +1,8 @@
-"""Tables: compares those of the metastore with those of catalogd's store, in a task of Spark.
+"""Tables: compares tables of the metastore with those of catalogd's store, in a task of Spark.
 
     catalogd's blocks, in order ──▶ 1000 names ──▶ the same partitions of the metastore ──▶ verdict
 
-A task holds one such part, and the names of the partitions of one table.
+A task holds 1000 partitions of either side, and the names of all partitions of one table.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from .verdict import METASTORE, SideResult, TableVerdict
 
 
 class MetastoreReads(Protocol):
-    """The reads of a metastore by one thread; each may raise SourceError."""
+    """A metastore as one thread reads it; each method may raise SourceError."""
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases."""
@@ -57,7 +57,7 @@ MakeMetastore = Callable[[], MetastoreReads]
 
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
-    """A table that is compared; ``incarnation`` None: catalogd has none of the name."""
+    """A table that is compared; ``incarnation`` None: catalogd has no table of this name."""
 
     table: TableId
     topic: int = 0
@@ -68,9 +68,9 @@ class ComparedTable:
 def compare_tables(
     targets: Iterable[ComparedTable], work: Work, make_metastore: MakeMetastore
 ) -> SideResult | str:
-    """Compare ``targets``; return why that ended early if an error is not about one table.
+    """Compare ``targets``; return a text instead if an error that is not about one table ends it.
 
-    ``work``: how catalogd is reached, and of which epoch the versions of ``targets`` are.
+    ``work``: says how catalogd is reached, and the epoch of the versions of ``targets``.
     """
     found = SideResult(side=METASTORE)
     by_database: dict[str, list[ComparedTable]] = {}
@@ -95,7 +95,7 @@ class _Sides:
         self._epoch = epoch
 
     def verdicts(self, db: str, targets: Sequence[ComparedTable]) -> Iterator[TableVerdict]:
-        """Yield what the two sides have of ``targets``, which are of the database ``db``."""
+        """Yield the verdicts of ``targets``, which are tables of the database ``db``."""
         structs = self._metastore.tables(db, [one.table[1] for one in targets])
         for target in targets:
             thrift = structs.get(target.table[1])
@@ -107,7 +107,7 @@ class _Sides:
             yield verdict
 
     def _compare(self, verdict: TableVerdict, target: ComparedTable, thrift: bytes) -> None:
-        """Note what differs of a table that both sides have; ``thrift`` is the metastore's."""
+        """Note the differences of a table that both sides have; ``thrift``: the metastore's."""
         group = table_key(*target.table)
         until = group + BEHIND_BLOCKS + b"\0"
         keys = KeyRange(target.topic, target.version, key_before(group), until)

@@ -1,4 +1,4 @@
-"""TableVerdict: what differs of a database or table between a side and catalogd's store. Pure."""
+"""TableVerdict: how a database or table differs between a side and catalogd's store. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from ...topics.comparison import Shape, differences
 
 METASTORE: Final = "metastore"
-HUB: Final = "hub"  # a blank and its address follow
+HUB: Final = "hub"  # in the name of a side, a blank and the hub's address follow
 SUBSCRIBER: Final = "subscriber"
 SIDES: Final = (METASTORE, HUB, SUBSCRIBER)
 DETAILS_MAX: Final = 20  # differences of one database or table that are named; all are counted
@@ -17,7 +17,7 @@ EXISTS: Final = "exists"
 
 
 class PropertyDifference(NamedTuple):
-    """A property on a side, and in catalogd's store; None: the object does not have it there."""
+    """A property on a side, and in catalogd's store; None: the object has no such property."""
 
     side: str  # metastore, hub with its address, or subscriber
     object: str  # db, db.table or db.table/partition
@@ -38,8 +38,8 @@ class PropertyDifference(NamedTuple):
 class TableVerdict:
     """The result for the database or table ``name`` on ``side``.
 
-    ``digest`` is of all differences with what that side says: the same one twice means that the
-    side has not changed there in between.
+    ``digest``: of all differences, with the values of the side. If two comparisons have the same
+    digest, the side has not changed in between where it differs.
     """
 
     name: str
@@ -57,14 +57,14 @@ class TableVerdict:
         self.note(name, EXISTS, there=there_has, stored=stored_has)
 
     def compare(self, name: str, there: bytes, stored: bytes, *, shape: Shape) -> None:
-        """Compare the Thrift struct that the side has of ``name`` with what catalogd has stored."""
+        """Compare the Thrift structs of the object ``name``: the side's, and catalogd's."""
         for of, here, kept in differences(there, stored, shape):
             self.note(name, of, there=here, stored=kept)
 
     def compare_values(
         self, name: str, there: Mapping[str, str], stored: Mapping[str, str]
     ) -> None:
-        """Compare the values by property that both have of ``name``."""
+        """Compare the values, by property, of the object ``name``: the side's, and catalogd's."""
         for key in sorted(there.keys() | stored.keys()):
             if there.get(key) != stored.get(key):
                 self.note(name, key, there=there.get(key), stored=stored.get(key))
@@ -82,9 +82,9 @@ class TableVerdict:
 class SideResult:
     """The result for one side.
 
-    ``not_loaded``: tables of which catalogd holds the name only. ``withheld``: those whose content
-    a hub does not get, by catalogd's mode or as it is too large: their versions were compared.
-    ``unread``: why something could not be compared, by what it was.
+    ``not_loaded``: tables of which catalogd holds the name only. ``withheld``: tables whose content
+    a hub does not get, because of catalogd's mode or because it is too large, so that only their
+    versions were compared. ``unread``: by object, why it could not be compared.
     """
 
     side: str
@@ -97,7 +97,7 @@ class SideResult:
     verdicts: list[TableVerdict] = field(default_factory=list)
 
     def add(self, verdict: TableVerdict) -> None:
-        """Count the table of ``verdict``, and keep that if the table is not equal."""
+        """Count the table of ``verdict``; keep the verdict if the table is not equal."""
         self.tables += 1
         self.partitions += verdict.partitions
         self.not_loaded += verdict.not_loaded

@@ -21,7 +21,7 @@ class Conflict(TopicastError):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The new columns of a copy, and what that changes."""
+    """The new columns of a copy, and how they differ from its present columns."""
 
     columns: tuple[Column, ...]
     added: tuple[str, ...] = ()
@@ -34,12 +34,12 @@ class Drift:
 
 
 def drift(source: Sequence[Column], copy: Sequence[Column]) -> Drift:
-    """Return what the columns of ``copy`` become, so that all of ``source`` fits into them.
+    """Return the columns that ``copy`` needs, so that all of ``source`` fits into them.
 
     New columns come last. Columns that the source no longer has stay, and are null from then on.
 
     Raises:
-        Conflict: a type of ``source`` fits neither into that of the copy, nor into a wider type.
+        Conflict: no type holds the values of a column in both tables.
     """
     mine = {column.name.lower(): column for column in source}
     columns, widened = [], []

@@ -52,11 +52,11 @@ from .report import ConvertReport
 if TYPE_CHECKING:
     from .warehouse import Warehouse
 
-PASSES_MAX: Final = 3  # of a run that is not a stream: the next run takes what changes meanwhile
-PAUSE_S: Final = 60.0  # of a stream: after so long it looks, whether anything was changed or not
-QUIET_S: Final = 0.2  # of a stream, after a change: what changes together is converted together
+PASSES_MAX: Final = 3  # of a run that is not a stream: the next run takes later changes
+PAUSE_S: Final = 60.0  # of a stream: the longest time without a pass
+QUIET_S: Final = 0.2  # of a stream, after a change: to convert changes that belong together at once
 RETRY_S: Final = 5.0  # of a stream, after a pass that failed for a passing reason
-REFUSED_S: Final = 300.0  # of a stream: then what failed is tried again, its files as they are
+REFUSED_S: Final = 300.0  # of a stream: then a failed partition is tried again with the same files
 OVERTAKEN: Final = "its files or the columns of the source have changed while it was converted"
 STOP_S: Final = 1.0  # within which a stream that waits ends
 CLOCK: Final = "clock"  # an empty file next to the notes, whose time is that of the storage
@@ -79,22 +79,27 @@ class ConvertOptions(RunOptions):
         metavar="TABLE",
     )
     _: KW_ONLY
-    once: bool = option("Convert what differs and end; else go on with what changes.", default=True)
-    where: str | None = option("Only partitions for which this holds.", default=None, metavar="SQL")
+    once: bool = option(
+        "Convert the partitions that differ and end; else go on, and convert each change.",
+        default=True,
+    )
+    where: str | None = option(
+        "Convert only partitions that fulfil this condition.", default=None, metavar="SQL"
+    )
     location: str | None = option(
-        "Where a copy is created; else where its database says.", default=None
+        "The folder of a copy that is created; else a folder of its database.", default=None
     )
     file_format: str = option(
         "The format of a copy that is created.", default=FORMATS[0], choices=FORMATS, name="format"
     )
-    target_file_mb: int = option("Size of the copy's files, about.", default=128, bounds=(1, inf))
+    target_file_mb: int = option("Size of the copy's files, roughly.", default=128, bounds=(1, inf))
     batch: int = option(
         "Partitions that one Spark job writes at most.",
         default=500,  # what a failure repeats
         bounds=(1, inf),
     )
     keep_s: float = option(
-        "How long files that were replaced stay, for queries that were planned before.",
+        "How long replaced files stay, for queries that were planned before.",
         default=3600.0,
         bounds=(0, inf),
     )
@@ -138,7 +143,7 @@ class Conversion:
         *,
         options: ConvertOptions,
     ) -> None:
-        """``lease``: of the copy; it is held, but for a dry run."""
+        """``lease``: of the copy; the caller holds it, except for a dry run."""
         self._warehouse = warehouse
         self._catalog = catalog
         self._lease = lease
@@ -153,32 +158,32 @@ class Conversion:
         self._folder = f"{FOLDER}{secrets.token_hex(6)}"  # of this run; batches are counted
         self._batches = 0
         self._compared: dict[str, tuple[int, int, str]] = {}
-        """Partitions whose copies are as new: as ``_state`` returned it then."""
+        """The ``_state`` of partitions when their copies were last found, or made, as new."""
         self._refused: dict[str, tuple[str, str, float]] = {}
-        """Partitions that could not be converted: the version of their files, why, until when."""
+        """Partitions that failed: the version of their files, why, and when to try again."""
         self._overtaken = 0  # partitions of this pass that changed while they were converted
         self._left = 0
         self._lag_s: float | None = None
         self._skew_s: float | None = None  # by which the file system's clock is ahead of ours
         self._begun = time.monotonic()
-        self._waited_s = 0.0  # of the time since then, for changes
+        self._waited_s = 0.0  # in which it waited for changes, since ``_begun``
 
     def run_once(self) -> ConvertReport:
-        """Convert until nothing differs; raises as ``convert``."""
+        """Convert until nothing differs, in at most PASSES_MAX passes; raises as ``convert``."""
         for _ in range(PASSES_MAX):
             if not self._pass() or self._options.dry_run or self._stop.is_set():
                 break
         return self._ended()
 
     def run(self) -> ConvertReport:
-        """Convert what differs, and what changes from then on, until ``stop`` is set."""
+        """Convert the partitions that differ, then each change, until ``stop`` is set."""
         with closing(self._catalog.watch(f"{self._source}*")) as watch:
             while not self._stop.is_set():
                 self._await_change(watch, PAUSE_S if self._passed() else RETRY_S)
         return self._ended()
 
     def _passed(self) -> bool:
-        """Do a pass; return whether that went well, or may when it is repeated."""
+        """Do a pass; return False if it failed for a reason that may pass."""
         self._report.problem = ""
         try:
             self._pass()
@@ -204,7 +209,10 @@ class Conversion:
                 return
 
     def _pass(self) -> int:
-        """Convert all that differs now; return how many partitions a next pass may differ in."""
+        """Convert all that differs now; return how many partitions were converted or overtaken.
+
+        0: another pass has nothing to do.
+        """
         report = self._report
         if not self._options.dry_run:
             self._lease.check()
@@ -237,7 +245,9 @@ class Conversion:
         """Return source and copy; create the copy if it is missing, and give it new columns."""
         table = self._catalog.table(self._source)
         if not table.partition_columns:
-            raise UsageError(f"{self._source} has no partitions, and convert goes by partition")
+            raise UsageError(
+                f"{self._source} has no partitions: convert copies partitions, name another table"
+            )
         columns = self._warehouse.columns(self._from)
         count = len(columns) - len(table.partition_columns)
         data, keys = columns[:count], columns[count:]
@@ -285,17 +295,17 @@ class Conversion:
     def _reshaped(
         self, copy: Table, data: Sequence[Column], have: Sequence[Column]
     ) -> tuple[Column, ...]:
-        """Return the copy's columns, after they were added or widened where that is needed.
+        """Add and widen columns of the copy if that is needed; return its columns.
 
         Raises:
-            Conflict: they do not fit, or it is needed in a table that may be somebody else's.
+            Conflict: the columns do not fit, or the copy to be changed was not made by convert.
         """
         wanted = drift(data, have)
         if wanted.changes and SOURCE not in copy.parameters:
             changed = ", ".join((*wanted.added, *wanted.widened))
             owned = f"ALTER TABLE {self._target} SET TBLPROPERTIES ('{SOURCE}' = '{self._source}')"
             text = f"columns of {self._source} are new or wider than in {self._target}: {changed}"
-            raise Conflict(f"{text}; convert did not make it: change it, or allow that by {owned}")
+            raise Conflict(f"{text}; convert did not make it: change it, or allow it by {owned}")
         if wanted.changes and not self._options.dry_run:
             self._lease.check()
             self._warehouse.reshape(self._to, wanted.columns)
@@ -305,7 +315,7 @@ class Conversion:
         return wanted.columns
 
     def _differing(self, some: Sequence[Partition], pair: Pair) -> list[PartitionJob]:
-        """Return the jobs for some partitions; those that cannot be converted are quarantined."""
+        """Return the jobs for ``some`` partitions; quarantine those that cannot be converted."""
         jobs = []
         for one, files in self._listed(some):
             try:
@@ -324,7 +334,7 @@ class Conversion:
     def _listed(
         self, some: Sequence[Partition]
     ) -> Iterator[tuple[Partition, tuple[PartitionFile, ...]]]:
-        """Yield partitions with their files; those that cannot be listed are quarantined."""
+        """Yield partitions with their files; quarantine those that cannot be listed."""
         try:
             listed = self._warehouse.files.list([one.location for one in some])
         except SourceError as error:
@@ -347,10 +357,10 @@ class Conversion:
         if not job.files and not self._warehouse.files.exists(job.location):
             raise UsageError(f"{job.location} does not exist")
 
-    # -- what is done about it
+    # -- conversion of what differs
 
     def _convert(self, jobs: Sequence[PartitionJob], pair: Pair) -> None:
-        """Convert ``jobs`` together; if that fails, by halves, until those that fail are alone."""
+        """Convert ``jobs`` together; if that fails, each half, until a failing job is alone."""
         assert pair.base is not None
         self._batches += 1
         name = f"{self._folder}-{self._batches}"
@@ -393,7 +403,7 @@ class Conversion:
         self._tell("done")
 
     def _still_same(self, jobs: Sequence[PartitionJob], pair: Pair) -> list[PartitionJob]:
-        """Return those whose files, and columns, are as before they were read."""
+        """Return the jobs whose files have not changed since; none if the columns have."""
         if self._warehouse.columns(self._from) != (*pair.data, *pair.keys):
             return []
         listed = self._warehouse.files.list([job.location for job in jobs])
@@ -401,7 +411,7 @@ class Conversion:
         return [job for job, files in both if version_of(job.location, files) == job.version]
 
     def _change(self, jobs: Sequence[PartitionJob], folder: str, pair: Pair) -> None:
-        """Let readers have the new files, if the lease is certainly ours."""
+        """Change the metastore, so that readers see the new files, while the lease is ours."""
         assert pair.base is not None
         places = [location_of(job, folder) for job in jobs]
         self._warehouse.files.make_empty_folders(folder, places)
@@ -421,7 +431,7 @@ class Conversion:
         self._report.replaced += [job.name for job in jobs if job.old]
 
     def _clean(self, pair: Pair) -> None:
-        """Delete what was replaced, or left behind by an interrupted run, long enough ago."""
+        """Delete old folders that were replaced, or that an interrupted run has left."""
         if pair.base is None or self._options.dry_run or self._options.where is not None:
             return  # with a condition, not all partitions of the copy are known
         files = self._warehouse.files
@@ -444,7 +454,8 @@ class Conversion:
     def _now(self, base: str) -> float:
         """Return the time by the clock of the copy's file system, in seconds since 1970.
 
-        The next run may have another clock, by which it deletes files that were replaced.
+        Every run uses that clock, so that none deletes replaced files too early because the clock
+        of its machine is ahead.
         """
         if self._skew_s is None:
             touched_s = self._warehouse.files.touch(f"{base}/{NOTES}/{CLOCK}")
@@ -469,9 +480,9 @@ class Conversion:
 
 
 def _state(one: Partition, pair: Pair) -> tuple[int, int, str]:
-    """Return what a partition of the source was compared by, without a look at its files.
+    """Return what shows, without a look at files, whether a partition has to be compared again.
 
-    Its version, that of the table, and the version of files that its copy was made of.
+    That is its version, the table's version, and the version of the files that its copy has.
     """
     copy = pair.copies.get(one.name)
     made_of = "" if copy is None else copy.parameters.get(VERSION, "")

@@ -1,6 +1,6 @@
 """The JVM: classes of Spark and Hadoop that convert needs and PySpark does not offer.
 
-Any is the type of everything there. All of it is the same from Spark 3.5 to 4.3.
+Their objects have the type Any. The classes are the same from Spark 3.5 to 4.3.
 """
 
 import re
@@ -34,7 +34,7 @@ RECURSIVE: Final = True
 
 @contextmanager
 def answered(what: str) -> Iterator[None]:
-    """Turn what Spark raises, while ``what`` is requested, into a SourceError."""
+    """Turn an error of Spark within the block into a SourceError about ``what``."""
     try:
         yield
     except TopicastError:
@@ -44,7 +44,7 @@ def answered(what: str) -> Iterator[None]:
 
 
 def cause_of(error: Exception) -> str:
-    """Return what Spark says was the cause, in one line."""
+    """Return the cause that Spark names, in one line."""
     found = str(getattr(error, "java_exception", None) or error).strip()
     return f"{type(error).__name__}: {found.splitlines()[0][:500] if found else 'no reason given'}"
 
@@ -60,7 +60,7 @@ class JvmValues:
     def named(self, name: str) -> Any:
         """Return the class, or the method of a class, with the full name ``name``.
 
-        It is kept: py4j calls the JVM once for each part of a name.
+        Keep it for the next call, because py4j calls the JVM once for each part of a name.
         """
         if name not in self._named:
             self._named[name] = reduce(getattr, name.split("."), self._root)
@@ -88,7 +88,7 @@ class JvmValues:
         return self.named(f"{name}$.MODULE$")
 
     def path(self, location: Any) -> Any:
-        """Return a path of Hadoop, of a text or a URI."""
+        """Return Hadoop's path of a text or a URI."""
         return self.named("org.apache.hadoop.fs.Path")(location)
 
 
@@ -105,9 +105,9 @@ class Files:
         return system.makeQualified(path)
 
     def index(self, paths: Sequence[Any], parts: Any = None) -> Any:
-        """Return the files below ``paths``: listed at once, by a Spark job if there are many.
+        """Return the files below ``paths``, all listed together; if many, by a Spark job.
 
-        ``parts``: which of the paths is which partition, as Spark's PartitionSpec.
+        ``parts``: the partition of each path, as Spark's PartitionSpec.
         """
         jvm, none = self._jvm, self._jvm.none
         cache = jvm.single(f"{SOURCES}.NoopCache")
@@ -132,7 +132,7 @@ class Files:
 
     @answered(FILES)
     def make_empty_folders(self, folder: str, wanted: Iterable[str]) -> None:
-        """Make those of ``wanted``, directly below ``folder``, that are not there."""
+        """Make the folders of ``wanted``, directly below ``folder``, that do not exist."""
         path, system = self._at(folder)
         found = system.listStatus(path) if system.exists(path) else ()
         text = self._jvm.named("scala.runtime.ScalaRunTime.stringOf")(found) if found else ""
@@ -160,7 +160,7 @@ class Files:
 
     @answered(FILES)
     def texts_in(self, folder: str) -> dict[str, str]:
-        """Return the small files in ``folder`` by their locations; none if it is not there."""
+        """Return the texts of the files in ``folder`` by location; none if there is no folder."""
         path, system = self._at(folder)
         if not system.exists(path):
             return {}
@@ -171,7 +171,7 @@ class Files:
 
     @answered(FILES)
     def delete(self, location: str) -> None:
-        """Delete what is at ``location``, and all below it; nothing if there is nothing."""
+        """Delete the file or folder at ``location``, with all below it, if it exists."""
         path, system = self._at(location)
         system.delete(path, RECURSIVE)
 

@@ -19,7 +19,7 @@ from ...topics.objects.names import TableId
 from ...topics.settings import Address
 from ...topics.wire.messages.catalog import Lease, Leased
 
-LEASE_S: Final = 15  # so long a table is blocked after its holder was killed
+LEASE_S: Final = 15  # a table is blocked for so long after its holder was killed
 RENEWALS: Final = 3  # in each lease
 ANSWER_S: Final = 5.0
 
@@ -30,7 +30,7 @@ class TableLease:
     def __init__(
         self, table: TableId, *, owner: str, hubs: Sequence[Address], credential: Credential
     ) -> None:
-        """``owner``: what others read when they are refused."""
+        """``owner``: who we are, in the error of others that are refused."""
         self._table = table
         self._owner = owner
         self._hubs = hubs
@@ -42,7 +42,7 @@ class TableLease:
         """Take the lease.
 
         Raises:
-            LeaseHeld: somebody else has it; says who.
+            LeaseHeld: somebody else has the lease; says who.
             LinkError: no hub or no catalogd answers.
         """
         self._request(LEASE_S, renew=False)
@@ -57,7 +57,7 @@ class TableLease:
         self._request(LEASE_S, renew=True)
 
     def end(self) -> None:
-        """Let others take it; where catalogd does not answer, it ends by itself."""
+        """End the lease, so that others can take it; without catalogd, it ends after LEASE_S."""
         self._ended.set()
         try:
             self._request(0, renew=False)
@@ -65,12 +65,12 @@ class TableLease:
             return
 
     def renew_until_ended(self) -> None:
-        """Renew it again and again; to be run by a thread."""
+        """Renew the lease again and again, in a thread of its own."""
         while not self._ended.wait(LEASE_S / RENEWALS):
             try:
                 self.check()
             except LinkError:
-                continue  # again in a moment: it lasts longer than that
+                continue  # the lease lasts longer than the pause until the next try
             except TopicastError:
                 return  # the next check before a change says why
 

@@ -1,9 +1,10 @@
 """Plan: which partitions of a copy are to be converted, and into which folders.
 
 A partition of the source has a *version*: a digest of the names, sizes and times of its files. The
-copy's partition has the version that it was made of among its parameters, so the two are compared
-and nothing else has to be remembered. Its location ends with a digest of name and version, below a
-folder of the run: what an interrupted run has left there is never written again.
+copy's partition has, among its parameters, the version that it was made of. So the two versions
+show what is to be converted, and no run has to remember anything. The location of a copy's
+partition ends with a digest of name and version, below a folder of the run, so that no run writes
+over files that an interrupted run has left.
 """
 
 import hashlib
@@ -37,9 +38,9 @@ class PartitionFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionJob:
-    """One partition to be converted; ``old`` is the copy's location that it replaces, or empty.
+    """One partition to be converted; ``old``: the copy's location that is replaced, or empty.
 
-    ``version``: of its files. ``seen``: of the partition, as catalogd counts.
+    ``version``: of its files. ``seen``: of the partition, in catalogd's topic.
     """
 
     name: str
@@ -63,7 +64,7 @@ class PartitionJob:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """A partition as the metastore is to have it; ``new``: there is none of the name yet."""
+    """A partition as the metastore is to have it; ``new``: the copy has none of this name yet."""
 
     values: tuple[str, ...]
     location: str
@@ -75,7 +76,7 @@ class PartitionChange:
 class Note:
     """The partitions that a batch is about to create and replace, for a run that cleans up.
 
-    ``made``, ``replaced``: locations; ``names``: of their partitions; ``at``: seconds since 1970.
+    ``made``, ``replaced``: locations; ``names``: their partitions; ``at``: seconds since 1970.
     """
 
     at: float
@@ -91,7 +92,7 @@ class Note:
 
 
 def read_note(text: str) -> Note | None:
-    """Return the note in ``text``; None if there is none, as after a kill while it was written."""
+    """Return the note in ``text``; None: it was not written to its end, or is damaged."""
     try:
         found = json.loads(text)
         return Note(
@@ -114,7 +115,7 @@ def version_of(location: str, files: Iterable[PartitionFile]) -> str:
 def compare(
     partition: Partition, files: tuple[PartitionFile, ...], copy: Partition | None
 ) -> PartitionJob | None:
-    """Return what is to be done for a partition of the source; None: its copy is as new.
+    """Return the job for a partition of the source; None: its copy is made of the same files.
 
     Raises:
         UsageError: the copy's partition was not made by convert.
@@ -124,20 +125,22 @@ def compare(
     if copy is not None and copy.parameters.get(VERSION) == version:
         return None
     if copy is not None and VERSION not in copy.parameters:
-        raise UsageError("the copy has this partition from elsewhere: drop it there, or leave it")
+        raise UsageError(
+            "convert did not make the copy's partition: drop it there, or leave it as it is"
+        )
     old = copy.location if copy is not None else ""
     of = partition.name, partition.values, location, version
     return PartitionJob(*of, files, old, partition.version)
 
 
 def change_of(job: PartitionJob, folder: str, *, now: float) -> PartitionChange:
-    """Return the change by which ``job``, which was written below ``folder``, is to be read."""
+    """Return the change that lets readers see the files of ``job`` below ``folder``."""
     parameters = {VERSION: job.version, AT: f"{now:.3f}"}
     return PartitionChange(job.values, location_of(job, folder), parameters, not job.old)
 
 
 def location_of(job: PartitionJob, folder: str) -> str:
-    """Return where the job of a batch that writes below ``folder`` has its files."""
+    """Return where ``job`` has its files, if its batch writes below ``folder``."""
     return f"{folder}/{PART}={job.part}"
 
 
@@ -153,16 +156,16 @@ def note_of(jobs: Sequence[PartitionJob], folder: str, *, now: float) -> Note:
 
 
 def is_due(note: Note, copies: Mapping[str, Partition], *, before: float) -> bool:
-    """Return whether what ``note`` names and nobody needs may be deleted.
+    """Return whether the unneeded locations of ``note`` may be deleted.
 
-    That is if the batch, and the last change of each of its partitions, are from ``before``.
+    They may if the batch, and the last change of each of its partitions, are from ``before``.
     """
     changed = (_at(copies[name]) for name in note.names if name in copies)
     return all(at <= before for at in (note.at, *changed))
 
 
 def unneeded(note: Note, copies: Mapping[str, Partition]) -> tuple[str, ...]:
-    """Return the locations in ``note`` in which no partition of the copy lies."""
+    """Return the locations of ``note`` that no partition of the copy has."""
     needed = {_tail(copies[name].location) for name in note.names if name in copies}
     return tuple(one for one in (*note.made, *note.replaced) if _tail(one) not in needed)
 
@@ -181,7 +184,7 @@ def _at(copy: Partition) -> float:
 
 
 def _tail(location: str) -> tuple[str, ...]:
-    """Return a run's folder and a part: unique, however what is before them is written."""
+    """Return a run's folder and a part, which are unique however the path above is written."""
     return tuple(location.rstrip("/").rsplit("/", 2)[-2:])
 
 

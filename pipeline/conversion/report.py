@@ -10,7 +10,7 @@ SHOWN_MAX: Final = 3  # names in a summary
 
 @dataclass(slots=True, kw_only=True)
 class ConvertReport(RunReport):
-    """The results of a run, or with ``dry_run`` what it would do. Partitions are given by name."""
+    """The results of a run, or with ``dry_run`` what it would do; partitions by their names."""
 
     source: str
     target: str
@@ -19,7 +19,7 @@ class ConvertReport(RunReport):
     created: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     unchanged: int = 0  # as of the last pass
-    quarantined: dict[str, str] = field(default_factory=dict)  # why; as of the last pass
+    quarantined: dict[str, str] = field(default_factory=dict)  # the reasons, as of the last pass
     columns_added: list[str] = field(default_factory=list)
     columns_widened: list[str] = field(default_factory=list)
     rows: int = 0
@@ -27,7 +27,7 @@ class ConvertReport(RunReport):
     rejected_in: list[str] = field(default_factory=list)  # folders of JSON
     folders_deleted: int = 0
     seconds: float = 0.0
-    problem: str = ""  # for which a stream waits
+    problem: str = ""  # that has to pass before a stream goes on
 
     @property
     def converted(self) -> int:
@@ -36,7 +36,7 @@ class ConvertReport(RunReport):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The partitions that were not converted, and what a stream waits for."""
+        """The partitions that were not converted, and the problem for which a stream waits."""
         found = tuple(f"{name}: {why}" for name, why in sorted(self.quarantined.items()))
         return (*found, self.problem) if self.problem else found
 

@@ -22,18 +22,18 @@ from .plan import FORMATS, PART, REJECTED, SOURCE, PartitionChange, PartitionJob
 KEEPS_CORRUPT: Final = ("csv", "json")  # formats whose readers show rows that they cannot read
 CORRUPT: Final = "topicast_corrupt_record"
 SHOWN: Final = (("columnNameOfCorruptRecord", CORRUPT), ("mode", "PERMISSIVE"))
-EVERY_COLUMN: Final = (("columnPruning", "false"),)  # else a row is corrupt by what is read of it
+EVERY_COLUMN: Final = (("columnPruning", "false"),)  # with pruning, only selected columns count
 ADVISORY: Final = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 NO_MARKER: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-LISTING_TASKS: Final = 4  # for each core; Spark makes a task for each partition, which is dearer
+LISTING_TASKS: Final = 4  # for each core; a task for each partition, as Spark has it, costs more
 STRICT: Final = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
-IGNORE: Final = False  # a partition that is there already
+IGNORE: Final = False  # a partition that exists already is an error
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The rows that a batch has written, and those that it could not read and has kept aside."""
+    """How many rows a batch has written, and how many it could not read and has kept aside."""
 
     rows: int
     rejected: int
@@ -41,17 +41,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of partitions with their parts, and which of them cannot be read."""
+    """Rows of partitions, each with its part; ``corrupt`` holds for rows that cannot be read."""
 
     frame: DataFrame
     corrupt: Expression
 
 
 class Warehouse:
-    """The tables of a session, used with settings of our own: the session's stay as they are."""
+    """The tables of a session, used with settings of our own; the session keeps its settings."""
 
     def __init__(self, spark: SparkSession, *, file_bytes: int) -> None:
-        """``file_bytes``: about the size of the files that are written."""
+        """``file_bytes``: the size of written files, roughly."""
         self._spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         self._spark.conf.set(ADVISORY, str(file_bytes))
         for name in STRICT:
@@ -87,7 +87,7 @@ class Warehouse:
         file_format: str,
         location: str | None,
     ) -> None:
-        """Create the copy of ``source``; at ``location``, else where its database says."""
+        """Create the copy of ``source`` at ``location``, or in the folder of its database."""
         at = f" LOCATION {_text(location)}" if location else ""
         with answered(f"{table_name(*table)} cannot be created"):
             self._spark.sql(
@@ -106,7 +106,7 @@ class Warehouse:
         """Return the format of the files of ``table``: one of FORMATS.
 
         Raises:
-            UsageError: it is another format.
+            UsageError: the table has another format.
         """
         found = self._metadata(table)
         text = f"{_option(found.provider())} {_option(found.storage().inputFormat())}".lower()
@@ -116,7 +116,7 @@ class Warehouse:
         raise UsageError(f"{table_name(*table)} is neither Parquet nor ORC: name another copy")
 
     def location_of(self, table: TableId) -> str:
-        """Return where ``table`` lies."""
+        """Return the folder of ``table``."""
         return str(self._jvm.path(self._metadata(table).location()).toString())
 
     # -- partitions
@@ -134,10 +134,10 @@ class Warehouse:
     ) -> Written:
         """Write the partitions of ``jobs`` below ``folder``, each into a folder of its part.
 
-        One Spark job, and one more if there are rows that cannot be read: these are kept aside.
+        This is one Spark job. If there are rows that cannot be read, another job keeps them aside.
 
         Raises:
-            SourceError: it failed; says why.
+            SourceError: a job failed; says why.
         """
         rows = self._rows_of(source, jobs, keys)
         counts = Observation(f"convert-{uuid.uuid4().hex}")
@@ -158,9 +158,9 @@ class Warehouse:
     def prepared(
         self, table: TableId, changes: Sequence[PartitionChange], *, keys: Sequence[Column]
     ) -> Callable[[], None]:
-        """Return what performs ``changes`` of the metastore.
+        """Return the function that performs ``changes`` in the metastore.
 
-        New partitions by one change of the metastore, the others by a second change.
+        One change of the metastore makes all new partitions, a second replaces the others.
         """
         identifier, found = self._identifier(table), self._metadata(table).storage()
         storage = [found.productElement(at) for at in range(1, found.productArity())]
@@ -172,7 +172,9 @@ class Warehouse:
             with answered(f"partitions of {table_name(*table)} cannot be changed"):
                 if new:
                     self._catalog.createPartitions(identifier, new_seq, IGNORE)
-                if old:  # none of it is what was read: a command reads the metastore, and says so
+                if old:
+                    # An attached driver may refuse to alter partitions that it read from memory. A
+                    # command reads the metastore, so that none counts as read from memory.
                     self._spark.sql(f"DESCRIBE TABLE {_quoted(table)}")
                     self._catalog.alterPartitions(identifier, old_seq)
 
@@ -189,7 +191,7 @@ class Warehouse:
         return Rows(self._rows_of_hive(frame, jobs, keys), sql.expr("false"))
 
     def _rows_of_files(self, relation: Any, jobs: Sequence[PartitionJob]) -> Rows:
-        """Return the rows of a table that Spark reads itself, from exactly the jobs' folders."""
+        """Return the rows of a table that Spark reads itself, from the folders of ``jobs`` only."""
         jvm = self._jvm
         text = jvm.named("org.apache.spark.unsafe.types.UTF8String.fromString")
         row = jvm.named(f"{CATALYST}.InternalRow.fromSeq")
@@ -233,7 +235,7 @@ class Warehouse:
         return pruned.join(sql.broadcast(parts), reduce(and_, same)).drop(*own)
 
     def _keep_aside(self, rows: Rows, jobs: Sequence[PartitionJob], folder: str) -> None:
-        """Write the rows that could not be read, as JSON: partition, file, text, what was read."""
+        """Write rows that could not be read as JSON: partition, file, text, and read columns."""
         names = sql.create_map(*(sql.lit(text) for job in jobs for text in (job.part, job.name)))
         names_of = rows.frame.columns
         data = [sql.col(_name(name)) for name in names_of if name not in (CORRUPT, PART)]
@@ -251,7 +253,7 @@ class Warehouse:
     ) -> Any:
         """Return the partition as Spark's catalog takes it.
 
-        ``storage``: what the table's says, behind its location.
+        ``storage``: the table's storage properties behind the location.
         """
         jvm = self._jvm
         place = jvm.some(jvm.path(change.location).toUri())
@@ -278,12 +280,12 @@ class Warehouse:
 
 
 def _is_short(names: Sequence[str], options: Mapping[str, str]) -> Expression:
-    """Return whether all that a row of CSV has could be read, and only its last columns lack.
+    """Return the condition that a CSV row could be read, and lacks only its last columns.
 
-    Spark counts it as corrupt, and reads null. Files that were written before a column was added
-    have such rows.
+    Spark counts such a row as corrupt, and reads null for these columns. Files that were written
+    before a column was added have such rows.
     """
-    texts = [f"c{at}" for at in range(len(names) + 1)]  # the last text: more than there are columns
+    texts = [f"c{at}" for at in range(len(names) + 1)]  # the last is null unless a row is too long
     read = sql.from_csv(sql.col(CORRUPT), ", ".join(f"{one} string" for one in texts), options)
     pairs = zip(texts, names, strict=False)
     fits = [read[text].isNull() | sql.col(_name(name)).isNotNull() for text, name in pairs]

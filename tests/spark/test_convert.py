@@ -195,7 +195,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
     found = run(pair.writer, "parts", "parts")
     assert found["created"] == ["ds=x/hour=1"]
     assert sorted(found["quarantined"]) == ["ds=x/hour=2", "ds=x/hour=3"]
-    assert "from elsewhere" in found["quarantined"]["ds=x/hour=3"]
+    assert "convert did not make" in found["quarantined"]["ds=x/hour=3"]
     assert pair.reader.rows(f"SELECT id FROM {LAKE}.parts") == [[1], [9]]
 
     # The columns of a table that convert has not made stay, unless it is named as the copy.

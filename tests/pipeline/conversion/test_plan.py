@@ -75,7 +75,7 @@ def test_location_is_a_function_of_partition_and_version_below_the_folder_of_a_b
 
 
 def test_partition_of_the_copy_that_convert_did_not_make_is_left_alone() -> None:
-    with pytest.raises(UsageError, match="from elsewhere"):
+    with pytest.raises(UsageError, match="convert did not make"):
         compare(SOURCE, FILES, partition("file:/lake/ds=1"))
 
 
