@@ -4,9 +4,9 @@
     PATH/v1/tables, columns, partitions, changes/…
     PATH/v1/runs/part-…                                           a row for each run, written last
 
-A run counts once its row is there: readers join ``runs``, and a run that was interrupted leaves
-files that no row names. The columns are those of the views (docs/pipelines.md); a change of theirs
-that readers must know of is another ``v``.
+A run counts once its row is there: readers join ``runs``, because a run that was interrupted leaves
+files that no row names. The columns are those of the views (docs/pipelines.md). A change of the
+columns that readers must know of gets a new ``v``.
 """
 
 from dataclasses import KW_ONLY, MISSING, asdict, dataclass, field
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LAYOUT: Final = "v1"
 RUNS: Final = "runs"
-CHECK: Final = ".writable"  # which Spark does not read
+CHECK: Final = ".writable"  # a file that Spark does not read
 RUN_SCHEMA: Final = (
     "exported_at string, snapshot_version string, since string, rows map<string,bigint>"
 )
@@ -37,7 +37,8 @@ OLDEST_SPARK: Final = (4, 0)
 class ExportReport(RunReport):
     """The results of a run: ``rows`` by view as of ``snapshot_version``; changes since ``since``.
 
-    ``since``: empty if there are none; ``history_gone``: why they are not known any more.
+    ``since``: empty if no changes are written. ``history_gone``: why catalogd does not have them
+    any more; empty: it has them.
     """
 
     path: str
@@ -58,7 +59,7 @@ class ExportReport(RunReport):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why changes are left out, where they are."""
+        """Why changes are left out, if they are."""
         why = self.history_gone
         return (f"changes since the last run are left out: {why}",) if why else ()
 
@@ -78,13 +79,13 @@ class ExportOptions(RunOptions):
         "Only rows about tables such as 'sales.*'.", default="*", metavar="PATTERN"
     )
     changes_only: bool = option(
-        "Leave the catalog itself out, once a run has written it.", default=False
+        "Write only changes, and not the catalog itself, once a run has written it.", default=False
     )
 
 
 @called_with(ExportOptions)
 def export(spark: "SparkSession", options: ExportOptions) -> ExportReport:
-    """Write the catalog below ``path``, and its changes since the last run that did.
+    """Write the catalog below ``path``, and its changes since the last run.
 
     ``spark``: a session of Spark 4.0 or newer, whose Python has this package.
 
@@ -141,17 +142,17 @@ def export(spark: "SparkSession", options: ExportOptions) -> ExportReport:
 
 
 def _write(rows: "DataFrame", folder: str, report: ExportReport) -> int:
-    """Write ``rows`` as those of this run; return how many they are."""
+    """Write ``rows`` into the folder of this run; return their number."""
     target = f"{folder}/exported_at={report.exported_at}"
     rows.write.mode("error").parquet(target)
-    return rows.sparkSession.read.parquet(target).count()  # of the footers
+    return rows.sparkSession.read.parquet(target).count()  # reads the footers only
 
 
 def _check_writable(files: Files, path: str, folder: str) -> None:
     """Write a file into ``folder``, and delete it.
 
     Raises:
-        ConfigError: that cannot be; says why.
+        ConfigError: no file can be written there; says why.
     """
     try:
         files.touch(f"{folder}/{CHECK}")
@@ -170,7 +171,7 @@ def _last_run(spark: "SparkSession", files: Files, folder: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the line of ``error`` that says why changes are not known any more."""
+    """Return the line of ``error`` that says why changes are not kept any more."""
     name = HistoryGone.__name__
     lines = (line.partition(f"{name}: ")[2] for line in str(error).splitlines() if name in line)
     return next(filter(None, lines), name)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SYNC_S: Final = 30.0  # for the metastore to answer: else a run lists everything
-BUDGET: Final = "64MB"  # of the catalog that is held; the rest is pulled
-STEP_S: Final = 0.2  # that a batch may be held back while folders are watched
-BATCH_S: Final = 1.0  # of requests that are held back: what a run that is killed has lost at most
+BUDGET: Final = "64MB"  # of the subscriber, which pulls what does not fit
+STEP_S: Final = 0.2  # of a batch at the limit of requests, while folders are watched
+BATCH_S: Final = 1.0  # of a batch at the limit of requests: a run that is killed loses no more
 WATCHED_BATCH_MAX: Final = 100  # partitions between two looks at the times of folders
 
 
@@ -43,28 +43,31 @@ class FilesOptions(RunOptions):
         "List everything, and not only what may have changed since the last run.", default=False
     )
     add_partitions: bool = option(
-        "Add folders that look like partitions to the metastore, which lacks them.", default=False
+        "Add partitions to the metastore for folders that look like partitions.", default=False
     )
     small_mb: int = option(
-        "A file below it is counted as small.",
+        "A file below this size counts as small.",
         default=32,  # reading such a file costs more than its bytes
         bounds=(0, inf),
     )
     max_requests_per_second: float | None = option(
-        "LIST requests, at most; else as fast as it goes.", default=None, bounds=(ABOVE_0, inf)
+        "The most LIST requests in a second; without it there is no limit.",
+        default=None,
+        bounds=(ABOVE_0, inf),
     )
     watch: bool = option(
-        "Go on until it is stopped: list a partition when the time of its folder changes, and all "
-        "of them again and again.",
+        "Go on until the run is stopped: list a partition when the time of its folder changes, and "
+        "sweep all tables again and again.",
         default=False,
     )
     sweep_every_s: float = option(
-        "In a watch the pause between two sweeps of all tables.",
-        default=600,  # within it is found what times of folders do not show
+        "With a watch, the pause between two sweeps of all tables.",
+        default=600,  # a change that no time of a folder shows is found after this
         bounds=(0, inf),
     )
     on_change: OnChange = argument(
-        "Is called with each table or partition that was reported or added.", default=ignore_change
+        "Is called with the name of each table or partition that was reported or added.",
+        default=ignore_change,
     )
     stop: threading.Event | None = argument("Ends a watch.", default=None)
 
@@ -74,7 +77,7 @@ class FilesOptions(RunOptions):
         table_pattern(self.pattern)
 
     def batch_max(self, most: int, seconds: float) -> int:
-        """Return how many partitions are listed together, so that a batch takes ``seconds``."""
+        """Return how many partitions make a batch of ``seconds`` at the limit of requests."""
         rate = self.max_requests_per_second
         return most if rate is None else min(most, max(1, int(rate * seconds)))
 
@@ -84,18 +87,18 @@ def files(spark: "SparkSession", options: FilesOptions) -> FilesReport:
     """List the files of the tables that match ``pattern``; return what was found.
 
     A table or partition whose files have changed, although readers were not notified, is reported
-    to catalogd as a change of data, once. What no sweep has seen before counts as changed if it is
-    newer than the last change that readers were notified of. The file systems of ``spark`` list;
-    its metastore is that of catalogd.
+    to catalogd as a change of data, once. Files that no sweep has seen before count as a change if
+    they are newer than the last change that readers were notified of. The file systems of ``spark``
+    list the files; its metastore must be that of catalogd.
 
     Raises:
         ConfigError: an argument is not allowed.
-        LinkError: no hub or no catalogd answers, for a minute.
+        LinkError: no hub or no catalogd has answered for a minute.
 
     Cost: one LIST for each folder above partitions, and for each partition that catalogd's log of
-    changes names since the last run, whose folder has another time, or of which nothing is known
-    yet. The run holds a batch of partitions with their files, the names and times of partitions of
-    one table, what is known of 10,000 of them, and the names of what the log has since then.
+    changes has named since the last run, whose folder has another time, or that no run has listed.
+    The run holds a batch of partitions with their files, the names and times of the partitions of
+    one table, the known facts of 10,000 of them, and the names in the log since the last run.
     """
     report = FilesReport(pattern=options.pattern, dry_run=options.dry_run)
     began = time.monotonic()
@@ -142,7 +145,7 @@ def files(spark: "SparkSession", options: FilesOptions) -> FilesReport:
 
 
 def once(sweeper: Sweeper, names: Sequence[str], plan: SweepPlan, *, dry_run: bool) -> None:
-    """Sweep the tables ``names`` by ``plan``, or with ``dry_run`` predict the requests of that."""
+    """Sweep the tables ``names`` by ``plan``, or with ``dry_run`` predict its requests."""
     if dry_run:
         sweeper.predict(names, plan)
         return
@@ -155,9 +158,9 @@ def once(sweeper: Sweeper, names: Sequence[str], plan: SweepPlan, *, dry_run: bo
 def _plan_run(
     catalog: Subscriber, known: KnownFiles, names: Callable[[], Sequence[str]], *, full: bool
 ) -> tuple[SweepPlan, Sequence[str]]:
-    """Return what a run lists of the tables ``names``, and these.
+    """Return the plan of a run, and the names of the tables that it sweeps.
 
-    With ``full`` everything, or what a run with ``full`` that was interrupted has left.
+    With ``full`` the run lists everything, or, if a run with ``full`` was interrupted, the rest.
     """
     plan = plan_all(catalog, known)
     wanted = names()
@@ -172,13 +175,13 @@ def _plan_run(
 
 
 def plan_all(catalog: Subscriber, known: KnownFiles) -> SweepPlan:
-    """Return the plan of a run that lists everything, and as of when."""
+    """Return the plan of a run that lists everything, as of the present end of the log."""
     try:
         catalog.sync(SYNC_S)  # the log has what the metastore has
         first, as_of = known.next_line()
         catalog.sync(SYNC_S)  # the catalog here has what the log has
     except (NotReady, SourceError):
-        return SweepPlan(as_of=0, lists_all=True)  # and nobody knows what changes meanwhile
+        return SweepPlan(as_of=0, lists_all=True)  # changes in the meantime will not be known
     return SweepPlan(as_of=as_of, first=first, lists_all=True)
 
 

@@ -1,4 +1,4 @@
-"""RunOptions: what a pipeline is to do, declared once for its function and for its command."""
+"""RunOptions: the options of a pipeline, declared once for its function and for its command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ O = TypeVar("O", bound="RunOptions")  # noqa: E741 - of options
 R = TypeVar("R")
 
 argument: Final = partial(flag, in_command=False)
-"""As ``flag``, for what only a function can be given."""
+"""As ``flag``, for an argument of the function that its command does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class RunOptions:
         "A driver's key file; found as every driver finds it.", default=None
     )
     on_progress: OnProgress = argument(
-        "Is called after each step; what it raises ends the run.", default=ignore
+        "Is called after each step; an error that it raises ends the run.", default=ignore
     )
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class RunOptions:
         return self.statestores or os.environ.get("TOPICAST_STATESTORES") or STATESTORES_DEFAULT
 
     def arguments(self, **more: Any) -> dict[str, Any]:
-        """Return all as arguments of the function; ``more`` replace those of their names."""
+        """Return all options as arguments of the function, with ``more`` in place of their own."""
         return {one.name: getattr(self, one.name) for one in fields(self)} | more
 
 
@@ -65,7 +65,7 @@ def called_with(
 ) -> Callable[[Callable[[SparkSession, O], R]], Callable[Concatenate[SparkSession, P], R]]:
     """Let a function of a session and of ``options`` be called with the fields as its arguments.
 
-    ``help()`` shows each with its default and its meaning.
+    ``help()`` shows each argument with its default and its meaning.
     """
 
     def decorate(
@@ -90,7 +90,7 @@ def _signature(run: Callable[..., object], options: Any) -> Signature:
 
 
 def _explained(run: Callable[..., object], options: Any) -> str:
-    """Return the docstring of ``run``, with a section about the arguments in it."""
+    """Return the docstring of ``run``, with a section about its arguments added."""
     declared = declared_flags(options)
     lines = (f"{one.name}: {declared[one.name].described}" for one in own_first(options))
     wrap = partial(textwrap.fill, width=100, initial_indent=" " * 4, subsequent_indent=" " * 8)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """The progress of a run: ``step`` names the present step, the others count partitions."""
+    """The progress of a run: the name of the present step, and counts of objects."""
 
     step: str
     done: int
@@ -44,4 +44,4 @@ class RunReport(ABC):
 
 
 def ignore(_progress: RunProgress) -> None:
-    """Ignore a progress."""
+    """Show nothing."""

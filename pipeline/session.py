@@ -36,19 +36,20 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Start Spark under the application name ``name``, and stop it at the end.
 
-    With a metastore it is attached; without a metastore it has no table that a change could
-    concern, and its agent would only warn of that.
+    A session with a metastore is attached. A session without a metastore has no table that can
+    change, and its agent would only warn of that.
 
     Args:
-        name: As Spark's pages show it.
+        name: The name that Spark's pages show.
         statestores: Addresses of hubs, separated by commas.
         master: As spark-submit has it; None: as Spark is configured, else local[*].
-        conf: Properties of Spark; they count before those of its files.
+        conf: Properties of Spark; they override those of its files.
         packages: Coordinates that Spark fetches, separated by commas.
-        metastore: It must have a metastore other than that which Spark makes in its folder.
+        metastore: Whether the session needs a metastore, other than the one that Spark makes in
+            the working directory.
 
     Raises:
-        ConfigError: the driver would run elsewhere, or Spark has no metastore.
+        ConfigError: the driver would run on another host, or Spark has no metastore.
     """
     given = dict(conf or {})
     if given.get(DEPLOY_MODE, "client") != "client":
@@ -88,16 +89,16 @@ def open_session(
 def _held_back(received: list[int]) -> Iterator[None]:
     """Keep Ctrl-C and SIGTERM in ``received`` until the block has ended.
 
-    An interrupted start of PySpark deletes the file that its JVM is about to write: the JVM meets
-    an error, does not see that Python has ended, and stays for good.
+    An interrupted start of PySpark deletes the file that its JVM is about to write. Then the JVM
+    fails, does not notice that Python has ended, and stays for good.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are handled in the main thread alone
+        yield  # only the main thread handles signals
         return
 
     def keep(number: int, _frame: object) -> None:
         if not received:
-            log.warning("interrupted while Spark starts: ends as soon as Spark has started")
+            log.warning("interrupted while Spark starts: the run ends as soon as Spark has started")
         received.append(number)
 
     before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -114,14 +115,15 @@ def _interruptible() -> Iterator[None]:
     """Let Ctrl-C interrupt a call of Spark, and log nothing of it.
 
     PySpark's own handler calls Spark over the connection whose answer the interrupted call awaits:
-    both fail, and Py4J logs the tracebacks. Without it, the end of the session ends the jobs.
+    both fail, and Py4J logs the tracebacks. Without that handler, the end of the session ends the
+    jobs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def is_not_of_py4j(record: logging.LogRecord) -> bool:
-        return record.module not in PY4J  # which raises what it logs
+        return record.module not in PY4J  # Py4J also raises the errors that it logs
 
     loggers = [logging.getLogger(), *(logging.getLogger(f"py4j.{one}") for one in PY4J)]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -136,10 +138,10 @@ def _interruptible() -> Iterator[None]:
 
 
 def choose_python(environ: MutableMapping[str, str], *, master: str | None) -> None:
-    """Let Spark run this Python, which has the package, where ``environ`` names none.
+    """Let Spark run this Python, which has the package, unless ``environ`` names another.
 
-    Spark takes ``python3`` of the PATH else, in which an environment that was not activated is
-    missing. Executors on other hosts have a Python of their own: for these nothing is set.
+    Spark would run ``python3`` of the PATH, which lacks an environment that was not activated.
+    Executors on other hosts have a Python of their own, so nothing is set for them.
     """
     if PYTHON in environ:
         return
@@ -155,7 +157,7 @@ def metastore_uris(spark: SparkSession) -> str:
 
 
 def _check_metastore(spark: SparkSession) -> None:
-    """Raise ConfigError where Spark would make a metastore of its own in this folder."""
+    """Raise ConfigError if Spark would make a metastore of its own in this folder."""
     if not metastore_in_use(spark._jsparkSession, made=False, configured="").uris:
         allowed = (
             "where the metastore is: --conf spark.hadoop.hive.metastore.uris=thrift://HOST:9083, "

@@ -1,6 +1,6 @@
 """Conditions: a query's conditions on the names of databases and tables, as Spark pushes them down.
 
-WHERE db = 'sales' AND table LIKE 'o%'  ──▶  db is one of sales, table begins with o
+WHERE db = 'sales' AND table LIKE 'o%'  ──▶  db is one of: sales; table begins with: o
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final
 from ...topics.objects.names import TableId
 
 COLUMNS: Final = ("db", "table")
-NAMED_MAX: Final = 1000  # tables that are looked up by their names instead of among all
+NAMED_MAX: Final = 1000  # tables that are looked up by name; if more are named, all are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Condition:
     prefix: bool = False
 
     def allows(self, name: str) -> bool:
-        """Return whether ``name`` fulfils it."""
+        """Return whether ``name`` fulfils the condition."""
         return name.startswith(self.names) if self.prefix else name in self.names
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Conditions that all hold together; without any, every name is wanted."""
+    """Conditions that all have to hold; without any, every name is wanted."""
 
     each: tuple[Condition, ...] = ()
 
@@ -35,12 +35,12 @@ class Conditions:
         return bool(self.each)
 
     def allow(self, table: TableId) -> bool:
-        """Return whether ``table`` fulfils all of them."""
+        """Return whether ``table`` fulfils all conditions."""
         name_of = dict(zip(COLUMNS, table, strict=True))
         return all(one.allows(name_of[one.column]) for one in self.each)
 
     def allow_database(self, db: str) -> bool:
-        """Return whether ``db`` fulfils those on databases."""
+        """Return whether ``db`` fulfils all conditions on databases."""
         return all(one.allows(db) for one in self.each if one.column == "db")
 
     def databases(self) -> Condition | None:
@@ -49,7 +49,7 @@ class Conditions:
         return min(found, key=lambda one: (one.prefix, len(one.names)), default=None)
 
     def tables(self) -> frozenset[TableId] | None:
-        """Return the only tables that can fulfil them; None: others can, or they are too many."""
+        """Return all tables that can fulfil the conditions; None: not known, or too many."""
         names = [
             [one.names for one in self.each if one.column == column and not one.prefix]
             for column in COLUMNS
@@ -61,9 +61,9 @@ class Conditions:
 
 
 def condition_of(one: object) -> Condition | None:
-    """Return the condition on names that Spark's filter ``one`` is; None: it is no such condition.
+    """Return Spark's filter ``one`` as a condition on names; None: it is another filter.
 
-    Filters are known by the names of their classes: Spark before 4.1 has none.
+    A filter is recognised by the name of its class, because Spark before 4.1 has no such classes.
     """
     path: tuple[str, ...] = getattr(one, "attribute", ())
     column, value = ".".join(path), getattr(one, "value", None)

@@ -63,14 +63,16 @@ _option: Final = partial(declared, in_environment=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """``tables``: a pattern of ``db.table``. ``as_of`` None: as everything is when it is planned.
+    """The options of a read. ``tables``: a pattern of ``db.table``.
 
+    ``as_of``: the snapshot version that is read; None: the present version of the planning.
     ``starting``: the version after which changes are read: EARLIEST, LATEST, or "" for the default.
     ``fail_on_data_loss``: missing changes end the read; else present objects are read instead.
-    ``latest_state``: a stream begins with what there is, and a batch has the last change of each
-    object only. ``entries_max``: of one batch of a stream; None: all.
-    ``conditions``: those of the query on names.
-    ``pull_missing``: tables that were not loaded then have the rows of now; else the read fails.
+    ``latest_state``: a stream begins with the present objects, and a batch has only the last change
+    of each object. ``entries_max``: of one batch of a stream; None: all.
+    ``conditions``: the query's conditions on names.
+    ``pull_missing``: tables that were not loaded in the version that is read have their present
+    rows; else the read fails.
     ``skip_unreadable``: tables that catalogd cannot read have no rows; else the read fails.
     """
 
@@ -100,18 +102,18 @@ class SourceOptions:
 def read_options(
     given: Mapping[str, str | None], environ: Mapping[str, str] = os.environ
 ) -> SourceOptions:
-    """Return the options of ``spark.read``; Spark hands on their names in lower case.
+    """Return the options of ``spark.read``, whose names Spark gives in lower case.
 
-    None is as good as not given.
+    An option that is None counts as not given.
 
     Raises:
-        ConfigError: there is no such option, or not with such a value; says which.
+        ConfigError: there is no option of this name, or it cannot have this value; says which.
     """
     names = {own.argument.lower(): own.argument for own in declarations(SourceOptions).values()}
     texts = {name.lower(): value for name, value in given.items() if value is not None}
     for name in texts.keys() - names.keys():
         raise ConfigError("option", name, f"one of {', '.join(names.values())}")
-    usual: dict[str, str] = {}  # where other options imply another default
+    usual: dict[str, str] = {}  # defaults that follow from other options
     if "asof" in texts:
         usual["notloaded"] = FAIL
     if read_flag(texts.get("lateststate", "false"), "latestState"):
@@ -133,7 +135,7 @@ def _check_together(options: SourceOptions, given: Mapping[str, str]) -> None:
     """Raise ConfigError for an option that contradicts another, or that would change nothing."""
     if options.latest_state and (options.starting or options.fail_on_data_loss):
         name = "startingVersion" if options.starting else "failOnDataLoss"
-        allowed = "not to be given with latestState, which begins with what there is"
+        allowed = "not to be given with latestState, which begins with the present objects"
         raise ConfigError(name, given[name], allowed)
     view = options.view
     for name in OF_CHANGES:

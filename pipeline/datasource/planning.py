@@ -2,9 +2,9 @@
 
     hub ──▶ catalogd: versions ──▶ names as of then ──▶ ranges of keys ──▶ Work, Work, …
 
-It runs in a process of Spark's next to the driver, with the driver's key file. Executors get a
-key that is computed from it for the application, and which may only read; ``renewal`` keeps it
-admitted.
+The planning runs in a process of Spark's next to the driver, with the driver's key file. Executors
+get a key that is computed from the driver's key for the application, and that may only read;
+``renewal`` keeps it admitted.
 """
 
 import os
@@ -62,14 +62,14 @@ from .views import CHANGES, DATABASES, DRIVERS, EVENTS, FILES, PARTITIONS, SUBSC
 
 WORK_BYTES: Final = 4 << 20  # of entries, for one task: about a second
 TOPICS_SHOWN_MAX: Final = 3  # in one message
-CHANGE_BYTES: Final = 4 << 10  # about what one transaction says
+CHANGE_BYTES: Final = 4 << 10  # of one transaction, roughly
 LOG_BYTES: Final = 4 << 20  # of the log of changes, whose numbers count bytes, for one task
 TABLES_OF_FILES: Final = 500  # for one task: each costs a request of a millisecond or two
 TASKS_OF_TOPIC_MAX: Final = 64
-TABLES_ALONE_MAX: Final = 16  # of a topic: each costs a request, a page of others is saved
+TABLES_ALONE_MAX: Final = 16  # read alone: each costs a request, and saves the tables in between
 OF_HUBS: Final = (DRIVERS.name, SUBSCRIBERS.name)  # views that a hub answers, and not catalogd
-CONNECTED_S: Final = 60.0  # of a stream: then a hub is queried for its catalogd again
-BEHIND_BLOCKS: Final = b"\xff"  # behind a table's key: no block sorts behind it
+CONNECTED_S: Final = 60.0  # of a stream: then a hub is asked again where catalogd is
+BEHIND_BLOCKS: Final = b"\xff"  # after a table's key: all keys of its blocks sort before it
 END_OF_DATABASES: Final = b"e"  # keys of databases begin with "d"
 
 P = TypeVar("P")
@@ -79,9 +79,9 @@ Incarnations = Mapping[TableId, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A range of keys, and the tables that begin there with their incarnations.
+    """A range of keys, and the tables that begin in it, with their incarnations.
 
-    ``cut``: the table, with its incarnation, whose first blocks are in the piece before.
+    ``cut``: the table, with its incarnation, that begins in the piece before and goes on in this.
     """
 
     keys: KeyRange
@@ -90,13 +90,13 @@ class Piece:
 
 
 Part = Piece | VersionRange | LogRange | FilesOf
-"""What is read of one topic; of the view ``changes`` either its changes or, where these are not
-known, everything that it holds."""
+"""A part of the work of a view. The view ``changes`` reads the changes of a topic (VersionRange),
+or all objects of the topic (Piece) if its changes are not kept any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The input of one task: pieces of the catalog, or ``rows`` that were read already."""
+    """The input of one task: pieces to read, or ``rows`` that the planning has read."""
 
     address: str = ""
     credential: str = field(default="", repr=False)
@@ -106,7 +106,7 @@ class Work:
 
 
 class ReadPlanner:
-    """A hub and its catalogd, to plan reads with, from ``planning`` to its end."""
+    """Plans reads over the connections to a hub and its catalogd that ``planning`` has opened."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class ReadPlanner:
         return scan(self._catalogd, keys, epoch=epoch)
 
     def starting(self, options: SourceOptions, usual: str) -> SnapshotVersion:
-        """Return the version after which changes are read; ``usual`` holds without an option."""
+        """Return the version after which changes are read; ``usual``: if no option says it."""
         if isinstance(options.starting, SnapshotVersion):
             return options.starting
         latest = (options.starting or usual) == LATEST
@@ -148,8 +148,8 @@ class ReadPlanner:
     ) -> SnapshotVersion:
         """Return a version between the two, about ``entries_max`` entries after ``after``.
 
-        Each topic with changes has an equal share, and advances by one transaction at least; to
-        ``until`` where what there is has to be read instead of changes.
+        Each topic with changes has an equal share, and advances by one transaction at least. A
+        topic whose changes are gone advances to ``until``: its present objects are read instead.
         """
         if not _of_one_catalog(after, until):
             return until
@@ -167,13 +167,13 @@ class ReadPlanner:
     def changes(
         self, after: SnapshotVersion, until: SnapshotVersion, options: SourceOptions
     ) -> list[Work]:
-        """Return the work of reading all changes behind ``after``, up to ``until``.
+        """Return the work of reading all changes after ``after``, up to ``until``.
 
-        Where changes are gone, and ``options`` allow that, it is the work of reading all objects of
-        ``until``. Nothing if catalogd has discarded that version, too: the next read begins there.
+        If changes of a topic are gone, and ``options`` allow that, all its objects as of ``until``
+        are read instead. If ``until`` is gone, too, nothing is read: the next batch begins there.
 
         Raises:
-            HistoryGone: changes are not known any more; says of which topics and versions.
+            HistoryGone: changes are not kept any more; says of which topics and versions.
         """
         oldest = oldest_version_of(self._facts(ReadVersions()))
         if options.fail_on_data_loss:
@@ -228,10 +228,10 @@ class ReadPlanner:
         if gone_of:
             shown = ", ".join(gone_of[:TOPICS_SHOWN_MAX])
             more = f" and {more} more" if (more := len(gone_of) - TOPICS_SHOWN_MAX) > 0 else ""
-            raise HistoryGone(f"changes are gone of topics {shown}{more}; {anew}")
+            raise HistoryGone(f"changes of topics {shown}{more} are gone; {anew}")
 
     def works(self, options: SourceOptions, columns: Sequence[str]) -> list[Work]:
-        """Return the work of a view; ``columns``: those wanted of views that need no executor."""
+        """Return the work of a view; ``columns``: of rows that the planning itself reads."""
         match options.view:
             case TOPICS.name:
                 held = {row["topic"]: row for row in self._facts(ReadHeldTopics()).records()}
@@ -266,12 +266,12 @@ class ReadPlanner:
                 return self._works(as_of, _bundles(self._pieces(as_of, options)))
 
     def _members(self) -> Subscribers:
-        """Return the subscribers that are registered with the hub that answers."""
+        """Return the subscribers that are registered with the connected hub."""
         wanted = ReadSubscribers()
         return self._patiently(lambda: self._hub.inspect(wanted, timeout_s=ANSWER_S))
 
     def _drivers(self) -> list[dict[str, Any]]:
-        """Return what each attached driver of the hub that answers says of itself."""
+        """Return the facts of each attached driver that is registered with the connected hub."""
         members = self._members().rows
         readers = [
             one.registration for one in members if one.role == "reader" and one.state != "LOST"
@@ -286,7 +286,7 @@ class ReadPlanner:
     def _pieces(
         self, as_of: SnapshotVersion, options: SourceOptions
     ) -> Iterator[tuple[Piece, int]]:
-        """Yield the pieces with the selected tables, and about how many bytes each holds now."""
+        """Yield the pieces with the selected tables, and roughly how many bytes each holds now."""
         by_topic = self._tables_by_topic(as_of, options)
         held, versions = self._held_bytes(), as_of.by_topic()
         for topic, tables in sorted(by_topic.items()):
@@ -309,13 +309,13 @@ class ReadPlanner:
         return by_topic
 
     def _cuts(self, topic: int, size: int) -> list[bytes]:
-        """Return where ``topic``, which takes ``size`` bytes, is cut for several tasks."""
+        """Return the keys at which ``topic``, of ``size`` bytes, is cut for several tasks."""
         every = max(WORK_BYTES, size // TASKS_OF_TOPIC_MAX)
         cuts = ReadCuts(topic=topic, every_bytes=every)
         return [one.key for one in self._facts(cuts).rows]
 
     def _held_bytes(self) -> dict[int, int]:
-        """Return about how many bytes each topic holds now."""
+        """Return roughly how many bytes each topic holds now."""
         return {one.topic: one.held_bytes or 0 for one in self._facts(ReadHeldTopics()).rows}
 
     def _as_of(self, options: SourceOptions) -> SnapshotVersion:
@@ -350,7 +350,7 @@ class ReadPlanner:
         ]
 
     def _executors_credential(self) -> str:
-        """Have catalogd admit a key for executors; return what they join with."""
+        """Have catalogd admit a key for executors; return the credential that has it, as text."""
         own = self._credential
         pair = self._application.pair_of(own)
         self._patiently(lambda: grant(self._catalogd, pair.public))
@@ -374,8 +374,8 @@ def planning(
 ) -> Iterator[ReadPlanner]:
     """Connect to the first hub that answers, and to its catalogd, with the driver's key.
 
-    ``application``: whose executors read what is planned; None: that of this process.
-    ``patience_s``: of the planner.
+    ``application``: the application whose executors read; None: that of this process.
+    ``patience_s``: as of ``ReadPlanner``.
 
     Raises:
         LinkError: no hub answers, or the hub that answers has no catalogd.
@@ -401,9 +401,9 @@ def planning(
 
 
 class StreamPlanner:
-    """Plans the batches of a stream over one connection, which is made anew when it is lost.
+    """Plans the batches of a stream over one connection, and connects anew if that is lost.
 
-    It connects with its first call. For one thread; ``close`` it.
+    The first call connects. For one thread; ``close`` it.
     """
 
     def __init__(self, options: SourceOptions, application: ApplicationProcess) -> None:
@@ -418,7 +418,7 @@ class StreamPlanner:
         """Return what ``call`` returns for the planner of a connection that works.
 
         Raises:
-            LinkError: there was none for PATIENCE_S.
+            LinkError: no connection has worked for PATIENCE_S.
             TopicastError: as ``planning`` and ``call``.
         """
         return patiently(lambda: self._call(call))
@@ -442,7 +442,7 @@ class StreamPlanner:
 
 
 def snapshot_version(statestores: str | None = None, *, key_file: str | None = None) -> str:
-    """Return the present snapshot version, for ``asOf`` of several reads that are to agree.
+    """Return the present snapshot version, so that several reads with it as ``asOf`` agree.
 
     ``statestores``: addresses of hubs; None: TOPICAST_STATESTORES, else this machine's.
 
@@ -469,7 +469,7 @@ def _of_rows(records: Iterable[Mapping[str, object]], columns: Sequence[str]) ->
 
 
 def _name_ranges(options: SourceOptions) -> Iterator[tuple[bytes, bytes]]:
-    """Yield bounds, both excluded, of the names' keys of the databases that may be wanted."""
+    """Yield bounds, both excluded, of the keys with names of databases that may be wanted."""
     wanted = options.conditions.databases()
     if wanted is None:
         yield names_group(""), b""
@@ -484,9 +484,9 @@ def _name_ranges(options: SourceOptions) -> Iterator[tuple[bytes, bytes]]:
 def _cut(
     topic: int, version: int, tables: Incarnations, *, cuts: Sequence[bytes], narrow: bool
 ) -> Iterator[Piece]:
-    """Yield the pieces of a topic that hold ``tables``, cut behind each of ``cuts``.
+    """Yield the pieces of a topic that hold ``tables``, cut after each of ``cuts``.
 
-    ``narrow``: others are in between, so a few tables are in pieces of their own.
+    ``narrow``: tables that are not wanted lie in between, so a few tables get a piece each.
     """
     by_key = sorted((table_key(*table), table) for table in tables)
     alone = narrow and len(by_key) <= TABLES_ALONE_MAX
@@ -503,7 +503,7 @@ def _cut(
 
 
 def _bundles(pieces: Iterable[tuple[P, int]]) -> Iterator[list[P]]:
-    """Yield ``pieces``, each with its bytes, together until they make up WORK_BYTES."""
+    """Yield lists of ``pieces``, which come with their bytes, of about WORK_BYTES each."""
     some: list[P] = []
     size = 0
     for piece, takes in pieces:

@@ -62,7 +62,7 @@ from .views import (
 )
 
 ROWS_MAX: Final = 10_000  # of a batch: some megabytes with every column
-REFUSED_S: Final = 20.0  # a catalogd that was restarted is granted the key again in some seconds
+REFUSED_S: Final = 20.0  # after a restart of catalogd, ``renewal`` grants the key in some seconds
 
 Row = tuple[object, ...]
 
@@ -70,7 +70,7 @@ Row = tuple[object, ...]
 class TaskReader:
     """Reads the view of ``options``; ``wanted`` names the columns of a row, in their order.
 
-    ``refused_s``: how long catalogd may refuse the key of a piece of work.
+    ``refused_s``: for how long a refused key is tried again.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class TaskReader:
         self._names_only = NEED_PARTITION.isdisjoint(wanted)
 
     def batches(self, work: Work) -> Iterator[list[Row]]:
-        """Yield the rows of ``work``, ROWS_MAX at once or a few more.
+        """Yield the rows of ``work`` in lists of at most ROWS_MAX; those of the planning in one.
 
         Raises:
             LinkError: catalogd is not reached from here.
-            AuthRefused: it does not admit the key of ``work`` any more.
+            AuthRefused: catalogd does not admit the key of ``work`` any more.
             HistoryGone: catalogd no longer has the changes since the snapshot version.
             SourceRefused: a table cannot be read.
         """
@@ -127,7 +127,7 @@ class TaskReader:
     def _changes(
         self, catalogd: Conversation, span: VersionRange, epoch: int
     ) -> Iterator[ChangedObject]:
-        """Yield what became of the selected tables in ``span``."""
+        """Yield the changes of the selected tables in ``span``."""
         found = (change_row(span.topic, row) for row in changes(catalogd, span, epoch=epoch))
         selected = (row for row in found if self._options.selects(row.table))
         try:
@@ -142,7 +142,7 @@ class TaskReader:
     ) -> Iterator[ChangedObject]:
         """Yield the selected tables of a topic and their partitions, as rows of ``changes``.
 
-        Those of ``piece`` that are not loaded are pulled, and may be newer.
+        Tables of ``piece`` that were not loaded are pulled, so their rows may be newer.
         """
         missing = dict(piece.tables)
         entries = scan(catalogd, piece.keys, epoch=epoch)
@@ -188,9 +188,9 @@ class TaskReader:
                     yield DatabaseRow(found, origin)
 
     def _cut(self, catalogd: Conversation, piece: Piece, epoch: int) -> Entry | None:
-        """Return the own entry of the table that ``piece`` begins within; None: of no table.
+        """Return the own entry of the table that goes on in ``piece``; None: no table does.
 
-        None, too, if the table is not whole: it is then read with the piece of its beginning.
+        None, too, if the table is not whole: the task of the piece where it begins pulls it then.
         """
         if piece.cut is None or self._view is not PARTITIONS:
             return None
@@ -212,8 +212,8 @@ class TaskReader:
         """Return the entries of a table that was not loaded; None: it is gone, or is left out.
 
         Raises:
-            HistoryGone: the options want nothing that is newer.
-            SourceRefused: the metastore cannot read it; says why.
+            HistoryGone: the options allow no content that is newer.
+            SourceRefused: the metastore cannot read the table; says why.
         """
         if not self._options.pull_missing:
             if self._options.skip_unreadable:
@@ -260,11 +260,11 @@ class TaskReader:
 
 @contextmanager
 def catalogd_of(work: Work, *, refused_s: float = REFUSED_S) -> Iterator[Conversation]:
-    """Connect to catalogd with the key that ``work`` brings; as ``TaskReader`` says.
+    """Connect to catalogd with the key of ``work``; ``refused_s``: as of ``TaskReader``.
 
     Raises:
         LinkError: catalogd is not reached from here.
-        AuthRefused: it does not admit the key any more.
+        AuthRefused: catalogd does not admit the key any more.
     """
     credential = read_credential(work.credential, source="the driver")
     address, client = work.address, f"executors of {credential.name}"
@@ -273,13 +273,13 @@ def catalogd_of(work: Work, *, refused_s: float = REFUSED_S) -> Iterator[Convers
         with connecting as catalogd:
             yield catalogd
     except AuthRefused as error:
-        why = "their key ends with the application that has planned the read, or its key"
-        text = f"catalogd at {address} does not admit {client}: {why}; read anew"
+        why = "their key ends with the application that planned the read, or with its driver's key"
+        text = f"catalogd at {address} does not admit {client}: {why}; start the read again"
         raise AuthRefused(text) from error
 
 
 def _last_of_each(rows: Iterable[ChangedObject]) -> list[ChangedObject]:
-    """Return the last of ``rows`` of each table and partition, and that a table was dropped before.
+    """Return the last row of each table and partition; if a table was dropped, that row as well.
 
     Cost: memory for all of them.
     """
@@ -288,7 +288,7 @@ def _last_of_each(rows: Iterable[ChangedObject]) -> list[ChangedObject]:
         of_table = last.setdefault(row.table, {})
         if row.partition is None and row.kind == ChangeKind.DROPPED:
             of_table.clear()
-            of_table[""] = row  # stays, if another table of the name is created
+            of_table[""] = row  # it stays if another table of the name is created
         else:
             of_table[row.partition] = row
     return [row for of_table in last.values() for row in of_table.values()]
@@ -315,7 +315,7 @@ def _partitions(
 
 
 def is_whole(own: Entry, group: bytes, incarnation: int) -> bool:
-    """Return whether ``own`` is the entry of the table of this incarnation, loaded as a whole."""
+    """Return whether ``own`` is the own entry of the table of this incarnation, loaded whole."""
     if own.key != group:
         return False
     value = decode_table_value(value_of(own))

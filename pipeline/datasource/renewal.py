@@ -3,9 +3,9 @@
     planning ──starts once──▶ this process ──Grant, each 5 s──▶ catalogd
                                   └─the application has ended──▶ Grant for 0 s
 
-It is a separate process on the driver's host: the Python processes in which Spark plans come and
-go, and a driver need not be attached. It ends with the application; if it dies alone, the key
-expires.
+The renewal is a separate process on the driver's host, because the Python processes in which Spark
+plans come and go, and a driver need not be attached. The process ends with the application; if it
+dies before that, the key expires.
 """
 
 import fcntl
@@ -33,27 +33,27 @@ from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages.catalog import Grant, Granted
 from .scanning import ANSWER_S
 
-LEASE_S: Final = 600  # for which executors read on when nothing renews
-RENEW_S: Final = 5.0  # a catalogd that was restarted knows no granted key until then
+LEASE_S: Final = 600  # executors read on for so long if nothing renews their key
+RENEW_S: Final = 5.0  # a catalogd that was restarted knows no granted key until the next renewal
 _LOCK_PREFIX: Final = "topicast-"  # of the file that a renewal locks while it runs
 _LOCK_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationProcess:
-    """A process of the application whose executors read, and which lives as long as that.
+    """A process that lives as long as the application whose executors read.
 
-    That is the daemon that forks Spark's Python processes, else the JVM; of a stream it is the
-    process that plans its batches, which lives as long as the query. ``began``: when it began, in
-    ticks since the machine's start, which tells it from a later process with its ``pid``; empty
-    where that is not known.
+    For a batch this is the daemon that forks Spark's Python processes, or else the JVM. For a
+    stream it is the process that plans its batches, which lives as long as the query. ``began``:
+    when the process began, in ticks since the machine's start, so that it is not mistaken for a
+    later process with its ``pid``; empty: not known.
     """
 
     pid: int
     began: str
 
     def lives(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the process has not ended."""
         if self.began:
             return _began(self.pid) == self.began
         try:
@@ -63,7 +63,7 @@ class ApplicationProcess:
         return True
 
     def pair_of(self, credential: Credential) -> KeyPair:
-        """Return the key pair of its executors, which follows from the driver's ``credential``."""
+        """Return the key pair of its executors, computed from the driver's ``credential``."""
         purpose = f"executors of {socket.gethostname()} {self.pid} {self.began}"
         return derived_pair(credential.pair, purpose.encode())
 
@@ -79,7 +79,7 @@ def this_application() -> ApplicationProcess:
 
 
 def grant(catalogd: Conversation, public: str, *, lease_s: int = LEASE_S) -> None:
-    """Have catalogd admit the key ``public`` for ``lease_s``; 0: no longer."""
+    """Have catalogd admit the key ``public`` for ``lease_s``; 0: until now."""
     wanted = Grant(request=0, public=public, lease_s=lease_s)
     catalogd.request(wanted, Granted, timeout_s=ANSWER_S)
 
@@ -91,13 +91,13 @@ def renew(
     *,
     wait: Callable[[float], bool],
 ) -> None:
-    """Renew the key of its executors until ``application`` ends, then have it dismissed.
+    """Renew the key of the executors of ``application`` until it ends, then end the grant.
 
     Args:
-        hubs: A hub names catalogd, whenever that does not answer.
+        hubs: Their hubs say where catalogd is, whenever catalogd does not answer.
         credential: The driver's.
-        application: Its executors' key is renewed.
-        wait: Waits for so many seconds; returns True at once where it is to end.
+        application: The application whose executors have the key.
+        wait: Waits for so many seconds; returns True, at once, if the renewal is to end.
 
     Raises:
         UsageError: catalogd refuses to admit the key.
@@ -122,7 +122,7 @@ def renew(
 def start_renewal(
     statestores: Sequence[Address], key_file: str | None, application: ApplicationProcess
 ) -> None:
-    """Start the process that renews for ``application``, unless it runs already."""
+    """Start the process that renews the key for ``application``, unless it runs already."""
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
     with _only(application.pair_of(credential).public) as is_only:
         if not is_only:
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str]) -> None:
     application, ended = ApplicationProcess(int(pid), began), threading.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the shell that the driver runs in
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the shell that the driver runs in
     named = key_file[0] if key_file else None
     credential = find_credential(DRIVER, key_file=named, environ=os.environ)
     with _only(application.pair_of(credential).public) as is_only:
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str]) -> None:
 
 @contextmanager
 def _only(public: str) -> Iterator[bool]:
-    """Yield whether no other process renews the key ``public``, until the end of the block.
+    """Yield whether no other process renews the key ``public``; none does until the block ends.
 
     The lock file belongs to this user; its name cannot be guessed without the key.
     """
@@ -193,7 +193,7 @@ def _only(public: str) -> Iterator[bool]:
 
 
 def _began(pid: int) -> str:
-    """Return when a living process began; empty: it has ended, or the system does not say."""
+    """Return when a process began; empty: it has ended, or the system does not say."""
     with suppress(OSError):
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if after_name[0] == "Z" else after_name[19]

@@ -35,13 +35,13 @@ from ...topics.wire.messages.questions import (
 ANSWER_S: Final = 5.0  # then a request is sent again
 PATIENCE_S: Final = 60.0  # then the task fails, and Spark tries it again
 PAUSE_S: Final = 0.2  # before a request that was refused is sent again
-PULL_BYTES: Final = 16 << 20  # of one answer: with its last block, far below the credit
+PULL_BYTES: Final = 16 << 20  # of one answer: even with its last block far below the credit
 
 T = TypeVar("T")
 
 
 class Inspects(Protocol):
-    """Answers with tables of facts: a conversation, or an object that opens new ones."""
+    """Answers questions: a conversation with catalogd, or an object that opens conversations."""
 
     def inspect(self, question: Question[A], *, timeout_s: float) -> A:
         """As ``Conversation.inspect``."""
@@ -76,7 +76,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class FilesOf:
-    """Asks for the files of these tables, as sweeps have found them."""
+    """The files of these tables, as sweeps have found them."""
 
     tables: tuple[TableId, ...]
 
@@ -126,10 +126,10 @@ def scan(catalogd: Conversation, keys: KeyRange, *, epoch: int) -> Iterator[Entr
 
 
 def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[dict[str, Cell]]:
-    """Yield what became of the tables of a topic in ``span``, in order, as catalogd's columns.
+    """Yield the changes of the tables of a topic in ``span``, in order, as catalogd's columns.
 
     Raises:
-        HistoryGone: what is kept begins later than ``span``, or is of another epoch.
+        HistoryGone: the kept changes begin later than ``span``, or are of another epoch.
         LinkError: catalogd does not answer.
     """
     after, skip = span.after, 0
@@ -148,10 +148,10 @@ def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[d
 def bounded(catalogd: Conversation, span: VersionRange, *, epoch: int, entries_max: int) -> int:
     """Return the version within ``span`` up to which ``entries_max`` entries were replaced.
 
-    A transaction counts as a whole, and the first one always.
+    A transaction counts whole, and the first transaction counts in any case.
 
     Raises:
-        HistoryGone: what is kept begins later than ``span``, or is of another epoch.
+        HistoryGone: the kept changes begin later than ``span``, or are of another epoch.
         LinkError: catalogd does not answer.
     """
     asked = ReadBound(topic=span.topic, epoch=epoch, after=span.after, count=entries_max)
@@ -179,11 +179,11 @@ def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
 
 
 def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> Iterator[FilePage]:
-    """Yield what sweeps have found of the files of ``table``, by partition, page after page.
+    """Yield pages of the facts that sweeps have found about the files of ``table``, by partition.
 
-    ``behind``: the partition behind which it begins; None: with the first.
-    Nothing if no sweep has found a file of it, or it is gone. A table without partitions has a row
-    with an empty value.
+    ``behind``: the partition after which the first page begins; None: with the first partition.
+    There is no page if the table is gone, or no sweep has found a file of it. A table without
+    partitions has one row, with an empty partition.
 
     Raises:
         LinkError: catalogd does not answer.
@@ -199,9 +199,9 @@ def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> 
 
 
 def sweeps(inspect: Callable[[ReadSweeps], SweepPage]) -> Iterator[dict[str, Any]]:
-    """Yield how far each table is swept, and what was found of its files, as catalogd's columns.
+    """Yield how far each table is swept, and the counts of its files, as catalogd's columns.
 
-    ``inspect`` requests a table of catalogd.
+    ``inspect``: requests one page from catalogd.
     """
     behind = ""
     while True:
@@ -213,7 +213,7 @@ def sweeps(inspect: Callable[[ReadSweeps], SweepPage]) -> Iterator[dict[str, Any
 
 
 def pull(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:
-    """Return the entries of ``table`` by key and their version, as they are now; None: no table.
+    """Return the present version and entries of ``table``, sorted by key; None: no such table.
 
     Raises:
         LinkError: catalogd does not answer, or the table changes all the time.
@@ -258,7 +258,7 @@ def _parts(catalogd: Conversation, wanted: Pull) -> list[Pulled]:
 
 
 def _joined(pieces: list[Entry]) -> Entry:
-    """Return the entry whose value comes in ``pieces``."""
+    """Return the entry whose value was sent in ``pieces``."""
     value = b"".join(map(value_of, pieces))
     if len(value) != pieces[0].size or len({piece.key for piece in pieces}) != 1:
         raise WireError(f"the pieces of {pieces[0].key[:64]!r} do not make up its value")

@@ -2,7 +2,7 @@
 
     1790000000000000:12,0,7,…,41        the epoch, then a version for each topic, the namespace last
 
-Reads as of one snapshot version agree, however far apart, while catalogd keeps the changes since.
+Reads as of one snapshot version agree, whenever they run, while catalogd keeps the changes since.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from ...topics.errors import ConfigError, TopicastError
 from ...topics.topic import check_num_topics, topic_ids
 from ...topics.wire.messages.answers import TopicVersions
 
-EPOCH: Final = "epoch"  # in an offset, besides the numbers of the topics
+EPOCH: Final = "epoch"  # a key of an offset; the other keys are the numbers of topics
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotVersion:
-    """The versions follow ``topic_ids(num_topics)``."""
+    """An epoch, and the versions of its topics in the order of ``topic_ids(num_topics)``."""
 
     epoch: int
     versions: tuple[int, ...]
@@ -69,7 +69,7 @@ def offset_of(as_of: SnapshotVersion) -> dict[str, int]:
 
 
 def snapshot_version_at(offset: Mapping[str, int]) -> SnapshotVersion:
-    """Return the version that ``offset_of`` was given; raises ConfigError for another text."""
+    """Return the version of an offset; raises ConfigError if ``offset_of`` did not make it."""
     try:
         epoch, *versions = (int(offset[key]) for key in (EPOCH, *_topics(offset)))
         check_num_topics(len(versions) - 1)

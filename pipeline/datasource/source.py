@@ -3,7 +3,7 @@
     driver      TopicastSource ──reader──▶ partitions(): ReadPlanner ──▶ Split, Split, …
     executors                              read(Split): TaskReader ──▶ batches of Arrow
 
-Spark runs all of it in Python processes of its own, so nothing here knows a SparkSession.
+Spark runs all of this in Python processes of its own, in which there is no SparkSession.
 """
 
 import os
@@ -56,7 +56,7 @@ PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class Split(InputPartition):
-    """The input of one task; its repr leaves the key out."""
+    """The input of one task; its repr does not show the key."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -103,7 +103,7 @@ class TopicastReader(_Reads, DataSourceReader):
 
 
 class TopicastFilteringReader(TopicastReader):
-    """Reads no other databases and tables than those that Spark's filters let through."""
+    """Reads only databases and tables that Spark's filters on names let through."""
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
         """Take the conditions on names; return the other filters, for Spark to apply."""
@@ -114,23 +114,23 @@ class TopicastFilteringReader(TopicastReader):
 
 
 class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the changes of the catalog behind an offset: the epoch, and a version of each topic."""
+    """Reads the changes of the catalog after an offset: the epoch, and a version of each topic."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """As ``_Reads``."""
         super().__init__(options, schema)
-        self._planner: StreamPlanner | None = None  # of the process that plans, once it has
-        self._reached: dict[str, int] | None = None  # for Spark before 4.2, which hands in no start
-        self._last: SnapshotVersion | None = None  # of a query that reads what there is, and ends
+        self._planner: StreamPlanner | None = None  # in the process that plans; None: not yet
+        self._reached: dict[str, int] | None = None  # for Spark before 4.2, which gives no start
+        self._last: SnapshotVersion | None = None  # where a query ends that reads what is available
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Return where a new query begins."""
+        """Return the offset at which a new query begins."""
         found = self._planned(lambda planner: planner.starting(self._options, LATEST))
         self._reached = offset_of(found)
         return self._reached
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name, from 4.2 on
-        """Return how many entries a batch takes."""
+        """Return the limit of entries of a batch."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         entries_max = self._options.entries_max
@@ -139,7 +139,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, int] | None = None, limit: object = None
     ) -> dict[str, int]:
-        """Return where the batch behind ``start`` ends; ``limit``: as Spark 4.2 has it."""
+        """Return where the batch after ``start`` ends; ``limit``: as Spark 4.2 gives it."""
         after = start or self._reached
         entries_max = self._options.entries_max if limit is None else _rows_max(limit)
 
@@ -157,7 +157,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
         self._last = self._planned(ReadPlanner.snapshot_version)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Split]:
-        """Return the splits of the changes behind ``start``, up to ``end``."""
+        """Return the splits of the changes after ``start``, up to ``end``."""
         after, until = snapshot_version_at(start), snapshot_version_at(end)
         self._reached = end
         if after == until:
@@ -172,7 +172,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
 
     def _planned(self, call: Callable[[ReadPlanner], T]) -> T:
         """Return what ``call`` returns; as ``StreamPlanner.plan``."""
-        if self._planner is None:  # Spark's process lives as long as the query, and plans it alone
+        if self._planner is None:  # this process plans one query, and lives as long as the query
             self._planner = StreamPlanner(self._options, application_of(os.getpid()))
         return self._planner.plan(call)
 
@@ -208,10 +208,11 @@ class TopicastSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Let ``spark`` know the format ``topicast``, whether it finds it by its name or not.
+    """Let ``spark`` know the format ``topicast``, also if Spark has found it by its name.
 
-    Spark 4.0 refuses to register what it finds, and newer releases do not. The process that plans a
-    read needs the key that `attach` hides from Python workers, so it is not hidden there.
+    In that case Spark 4.0 refuses the registration, and newer releases do not. The process that
+    plans a read needs the key that `attach` hides from Python workers, so the registration is made
+    while it is not hidden.
     """
     environment = spark.sparkContext.environment
     hidden = {KEY: environment.pop(KEY)} if KEY in environment else {}
@@ -227,7 +228,7 @@ def register(spark: SparkSession) -> None:
 def _splits(
     works: Sequence[Work], options: SourceOptions, application: ApplicationProcess
 ) -> list[Split]:
-    """Return the splits of ``works``; the key in them is admitted as long as ``application``."""
+    """Return the splits of ``works``; their key stays admitted until ``application`` ends."""
     if any(work.credential for work in works):
         start_renewal(options.statestores, options.key_file, application)
     return [Split(work) for work in works]
@@ -237,14 +238,14 @@ def _pushes_filters() -> bool:
     """Return whether this process of Spark's plans a read with filters.
 
     Spark refuses a reader that takes filters, unless spark.sql.python.filterPushdown.enabled is
-    set; which is known here by the module that Spark runs in this process.
+    set. Here only the module that Spark runs in this process shows whether it is.
     """
     main = getattr(sys.modules["__main__"], "__spec__", None)
     return PUSHING in sys.modules or getattr(main, "name", "") == PUSHING
 
 
 def _rows_max(limit: object) -> int | None:
-    """Return the rows that a ReadLimit of Spark's allows; None: all."""
+    """Return how many rows a ReadLimit of Spark's allows; None: all."""
     found = getattr(limit, "max_rows", None)
     return found if isinstance(found, int) else None
 

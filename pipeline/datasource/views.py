@@ -1,8 +1,8 @@
 """Views: the views of the data source, their columns, and how each value is made.
 
-A getter takes one object of its view; of a partition whose name alone is wanted nothing else is
-decoded. The last two columns of each view of the catalog say where a row is from: as of which
-version of which topic.
+A getter takes one object of its view. If only the name of a partition is wanted, nothing else of it
+is decoded. The last two columns of each view of the catalog are the topic that a row is from, and
+the topic's version.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from ...topics.objects.tables import Column, Database, Partition, Table
 
 
 class Origin(NamedTuple):
-    """The topic that a row is from, and as of which version."""
+    """The topic that a row is from, and its version as of which the row was read."""
 
     topic: int
     version: int
@@ -33,14 +33,14 @@ class ColumnRow(NamedTuple):
 
     table: Table
     column: Column
-    metastore_type: str | None  # of its column of the same name; None: it has none
+    metastore_type: str | None  # of the metastore's column of the same name; None: it has none
     position: int  # from 0, partition columns after the others
     is_partition: bool
     origin: Origin
 
 
 class PartitionRow(NamedTuple):
-    """An object of the view ``partitions``; ``partition`` None: nothing but the name is wanted."""
+    """An object of the view ``partitions``; ``partition`` None: only the name is wanted."""
 
     table: TableId
     name: str
@@ -70,14 +70,14 @@ class ChangedObject(NamedTuple):
 
 
 class FilesRow(NamedTuple):
-    """An object of the view ``files``: what a sweep has found of a table or partition."""
+    """An object of the view ``files``: the facts that sweeps found about a table or partition."""
 
     table: TableId
     facts: Mapping[str, Any]
 
 
 SNAPSHOT: Final = "snapshot"
-"""The kind of a row that says what there is, where the changes that led to it are not known."""
+"""The kind of a row for an object that exists, if the changes that made it are not kept."""
 
 
 def snapshot_row(topic: int, found: "TableRow | PartitionRow") -> ChangedObject:
@@ -142,7 +142,7 @@ class SourceView:
 
 
 def _facts(**types: str) -> dict[str, tuple[str, Getter]]:
-    """Return columns whose values a daemon has sent in this form: no getter is ever called."""
+    """Return columns whose values a daemon has sent in this form, so that no getter is called."""
     return {name: (kind, lambda row: row) for name, kind in types.items()}
 
 

@@ -1,7 +1,7 @@
 """Facts about files: made from a listing, and compared with the known facts. Pure.
 
-A change of files is explained if readers were notified of a change of the table after it: of a
-driver's report, of an event, of another sweep. A change that is not explained is one of data.
+A change of files is explained if readers were notified of a later change of the table, because of a
+driver's report, an event or another sweep. A change that is not explained is a change of data.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Final
 from ...topics.wire.messages.reports import FileFacts
 from .listing import FolderEntry
 
-FINGERPRINT_BITS: Final = 63  # as many as SQLite takes
+FINGERPRINT_BITS: Final = 63  # as many as SQLite stores
 
 
 def facts_of(partition: str, files: Sequence[FolderEntry], *, small_bytes: int) -> FileFacts:
@@ -30,10 +30,10 @@ def facts_of(partition: str, files: Sequence[FolderEntry], *, small_bytes: int) 
 
 
 def is_first_change(found: FileFacts, *, noticed_ms: int | None) -> bool:
-    """Return whether files that no sweep has seen before are newer than what readers noticed.
+    """Return whether files that no sweep has seen before are newer than ``noticed_ms``.
 
-    ``noticed_ms``: when readers were last notified of a change of the table; None: not known, then
-    what is there is where sweeps begin.
+    ``noticed_ms``: when readers were last notified of a change of the table; None: not known, so
+    that sweeps take these files as their starting point.
     """
     return noticed_ms is not None and found.newest_ms > noticed_ms
 
@@ -48,10 +48,11 @@ def is_unexplained(
 ) -> bool:
     """Return whether files have changed since readers were last notified of a change.
 
-    ``folder_ms``: when the folder last got or lost a file; 0: its file system does not say. Then it
-    is not known when a file was removed, and a change that has left no newer file counts.
-    ``swept_ms``: a time before ``before`` was listed; 0: none is known. All that differs came after
-    a notification that is not later. Object stores keep whole seconds, which do not tell that.
+    ``folder_ms``: when the folder last got or lost a file; 0: its file system does not say. Then
+    nobody knows when a file was removed, so a change that has left no newer file counts.
+    ``swept_ms``: a time before ``before`` was listed; 0: not known. A notification until then
+    explains nothing, because every difference is younger. The times of files may not show that:
+    object stores keep whole seconds.
     """
     if before.fingerprint == found.fingerprint:
         return False
@@ -62,5 +63,5 @@ def is_unexplained(
 
 
 def lacks_files(before: FileFacts, found: FileFacts) -> bool:
-    """Return whether a file that was there may be gone: only more and larger is surely not that."""
+    """Return whether a file may be gone; surely not with more files of no fewer bytes."""
     return found.files <= before.files or found.bytes < before.bytes

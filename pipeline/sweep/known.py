@@ -1,4 +1,4 @@
-"""KnownFiles: catalogd's facts about the files of tables, and the results of a sweep for it."""
+"""KnownFiles: reads catalogd's facts about the files of tables, and sends it those of a sweep."""
 
 import os
 from bisect import bisect
@@ -41,18 +41,18 @@ from ..datasource.scanning import (
 from ..datasource.snapshot_versions import snapshot_version_of
 from .plan import ALL, NAMED_ONLY, Point, SweepPlan, SweptTable, note_history
 
-UNSEEN: Final = (ChangeKind.LOADED, ChangeKind.DROPPED)  # by files that are there
+UNSEEN: Final = (ChangeKind.LOADED, ChangeKind.DROPPED)  # these change no file that exists
 NEWEST_MAX: Final = (2, 20, 1000)  # changes that are read to find the last; catalogd has no more
-LOADS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # no reader learns of these
+LOADS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # readers are not notified of these
 PAGES_AHEAD: Final = 3  # of facts, 1 MB each, that are read before they are wanted
 
 T = TypeVar("T")
 
 
 class CatalogdClient:
-    """Requests to the catalogd of the first hub that answers; looked up again when it is silent.
+    """Sends requests to the catalogd of the first hub that answers; finds it anew after a silence.
 
-    It connects with its first request. Threads may share it, and wait for each other; ``close`` it.
+    The first request connects. Threads may share it, and wait for each other; ``close`` it.
     """
 
     def __init__(self, hubs: Sequence[Address], credential: Credential) -> None:
@@ -64,7 +64,7 @@ class CatalogdClient:
         self._is_closed = False
 
     def answer(self, call: Callable[[Conversation], T]) -> T:
-        """Return what ``call`` returns; raises LinkError too if no hub or no catalogd answers."""
+        """Return what ``call`` returns; raises LinkError, too, if no hub or catalogd answers."""
         with self._lock:
             try:
                 return call(self._connected())
@@ -82,7 +82,7 @@ class CatalogdClient:
             self._connected()
 
     def close(self) -> None:
-        """Disconnect; later requests end in UsageError."""
+        """Disconnect; later requests raise UsageError."""
         with self._lock:
             self._is_closed = True
             self._disconnect()
@@ -104,29 +104,29 @@ class CatalogdClient:
 class _Noticed:
     """When readers were last notified of a change of a table, as of ``version`` of its history.
 
-    In a new epoch versions begin anew, and it may be too old: then a change is reported that
-    readers know already.
+    A new epoch begins its versions anew, so the time may be too old: then the sweep reports a
+    change that readers know already.
     """
 
     version: int = 0
-    at_ms: int | None = None
+    at_ms: int | None = None  # None: not known
     or_loaded_ms: int | None = None
     """When readers were notified or catalogd has loaded the table, whichever was later."""
     own: set[int] = field(default_factory=set)
-    """Versions behind it that ``send`` has raised."""
+    """Later versions that ``send`` has made."""
 
     def leave_out(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Look from now on only at what is newer than ``rows``, which are the newest first."""
+        """Look from now on only at changes after ``rows``, which begin with the newest."""
         if rows:
             self.version = rows[0]["version"]
         self.own.clear()
 
 
 class KnownFiles:
-    """A conversation with catalogd about files. Requests are repeated while it is away."""
+    """A conversation with catalogd about files; repeats requests while catalogd is away."""
 
     def __init__(self, catalogd: CatalogdClient, reads: Executor) -> None:
-        """``reads``: one thread, which reads ahead."""
+        """``reads``: has one thread, which reads pages before they are wanted."""
         self._catalogd = catalogd
         self._reads = reads
         self._noticed: dict[str, _Noticed] = {}  # by table
@@ -135,10 +135,10 @@ class KnownFiles:
     def facts(
         self, table: str, *, behind: str | None = None, ahead: int = 0
     ) -> Iterator[tuple[int, list[FileFacts]]]:
-        """Yield pages of what is known of the files of ``table``, by partition, and its revision.
+        """Yield pages of the facts about the files of ``table``, by partition, with the revision.
 
-        ``behind``: the partition behind which it begins; None: with the first. ``ahead``: how many
-        pages are read before they are wanted.
+        ``behind``: the partition after which the first page begins; None: with the first partition.
+        ``ahead``: how many pages are read before they are wanted.
 
         Raises:
             LinkError: catalogd does not answer.
@@ -147,12 +147,12 @@ class KnownFiles:
         return _read_ahead(pages, self._reads, count=ahead) if ahead else pages
 
     def next_line(self) -> tuple[int, int]:
-        """Return the number of the first line of the log of changes, and of the next to come."""
+        """Return the number of the first line of the log of changes, and of its next line."""
         ((first, last),) = self._inspect(ReadLogBounds()).rows
         return (first, last + 1) if last else (1, 1)
 
     def swept(self) -> dict[str, SweptTable]:
-        """Return how far each table is swept that ever was."""
+        """Return how far each table is swept; a table that never was is left out."""
         found: dict[str, SweptTable] = {}
         for row in sweeps(self._inspect):
             found[row["table"]] = SweptTable(
@@ -165,13 +165,13 @@ class KnownFiles:
         return found
 
     def note_changes(self, plan: SweepPlan) -> None:
-        """Note in ``plan`` what the log has of its tables since they were swept, and when that was.
+        """Note in ``plan`` the changes of its tables since they were swept, and when that was.
 
-        The log names the partitions of reported writes; what a change of the catalog has made of
-        the partitions of a table, the history has.
+        The log names the partitions of reported writes. For other changes of a table, the history
+        names the partitions.
         """
         wanted: dict[tuple[str, int], dict[int, int]] = {}
-        """By table and topic: the line of each version that the history is searched for."""
+        """By table and topic: the versions to look for in the history, with their lines."""
         begin, points = plan.reads_from(), plan.points()
         for line in log_lines(self._catalogd, LogRange(max(begin - 2, 0), plan.as_of - 1)):
             name, _, partition = str(line["object"]).partition("/")
@@ -203,10 +203,10 @@ class KnownFiles:
     def noticed_ms(self, table: str, *, loads: bool) -> int | None:
         """Return when readers were last notified of a change of ``table``; None: it is not known.
 
-        What was sent from here does not count: it named the partitions of one batch, and those of
-        the next batch may have changed before it.
+        Changes that ``send`` has reported do not count: they named the partitions of one batch,
+        and partitions of the next batch may have changed before them.
 
-        ``loads``: count what catalogd has loaded, too: what is newer was not there then.
+        ``loads``: count the loads of catalogd, too: newer files did not exist then.
         """
         noticed = self._noticed.setdefault(table, _Noticed())
         for count in NEWEST_MAX:
@@ -232,7 +232,7 @@ class KnownFiles:
         removed: Sequence[str],
         point: Point = NAMED_ONLY,
     ) -> Swept:
-        """Send facts that were compared with ``revision``; return what catalogd says of them.
+        """Send facts that were compared with ``revision``; return catalogd's answer.
 
         ``changed``: by partition, whether files may be gone.
 
@@ -267,12 +267,12 @@ class KnownFiles:
         noticed = self._noticed.setdefault(table, _Noticed())
         if swept.version:
             noticed.own.add(swept.version)
-        elif self.was_repeated:  # it may have been kept at first, as a version that nobody named
+        elif self.was_repeated:  # catalogd may have kept the first message; its answer was lost
             noticed.leave_out(self._history(table, after=noticed.version, count=1))
         return swept
 
     def _history(self, table: str, *, after: int, count: int) -> list[dict[str, Any]]:
-        """Return the newest ``count`` changes of ``table`` behind a version, the newest first."""
+        """Return the newest ``count`` changes of ``table`` after a version, the newest first."""
         db, name = parse_table_name(table)
         asked = ReadHistory(db=db, table=name, after=after, count=count)
         return self._inspect(asked).records()
@@ -291,10 +291,10 @@ class KnownInOrder:
         self._known, self._table = known, table
         self._pages_ahead = pages_ahead
         self._pages: Iterator[tuple[int, list[FileFacts]]]
-        self._page: list[FileFacts]  # which is being read
-        self._at = 0  # how many of it were returned
-        self._behind = behind  # where the range begins
-        self._next = behind  # up to where it is read
+        self._page: list[FileFacts]  # the present page
+        self._at = 0  # how many facts of the page were returned
+        self._behind = behind  # the partition after which the range begins; None: the first
+        self._next = behind  # the partition up to which the range is read
         self.revision = 0
         """The revision of the facts; updated after each Sweep of this reader."""
         self._read()
@@ -304,9 +304,9 @@ class KnownInOrder:
         self._behind = self._next
 
     def up_to(self, last: str | None, *, facts_max: int) -> tuple[dict[str, FileFacts], str | None]:
-        """Return the next facts of the range, and up to which partition these are.
+        """Return the next facts of the range, and the partition with which they end.
 
-        They end with ``last``, None: with the table; or before it, because ``facts_max`` are found.
+        They end with ``last`` (None: with the table), or earlier, with ``facts_max`` facts.
         """
         found: dict[str, FileFacts] = {}
         while self._page and len(found) < facts_max:
@@ -323,9 +323,9 @@ class KnownInOrder:
         return found, self._next
 
     def of(self, partitions: Sequence[str], *, facts_max: int) -> dict[str, FileFacts]:
-        """Return what is known of the next, sorted ``partitions``; ``facts_max`` are read together.
+        """Return the facts of the next, sorted ``partitions``, without those of others in between.
 
-        What is known of others between them is left out.
+        ``facts_max``: how many are read together.
         """
         wanted, found = set(partitions), dict[str, FileFacts]()
         reached: str | None = None
@@ -335,12 +335,12 @@ class KnownInOrder:
         return found
 
     def go_back(self, revision: int) -> None:
-        """Go back to where the range begins, because the table is at ``revision`` now."""
+        """Go back to the beginning of the range, because the table is at ``revision`` now."""
         self._next, self.revision = self._behind, revision
         self._read()
 
     def _read(self) -> None:
-        """Read on behind what is read; the first page says the revision."""
+        """Read the pages after ``_next``; the first page has the revision."""
         self._pages = self._known.facts(self._table, behind=self._next, ahead=self._pages_ahead)
         revision, self._page = next(self._pages, (0, []))
         self._at = 0
@@ -358,7 +358,7 @@ def known_at(statestores: str, *, key_file: str | None = None) -> Iterator[Known
     hubs = parse_addresses(statestores, setting="statestores")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
     with closing(CatalogdClient(hubs, credential)) as catalogd:
-        catalogd.connect()  # what is wrong is known at once
+        catalogd.connect()  # so that an error is raised at once
         reads = ThreadPoolExecutor(1, thread_name_prefix="topicast-facts")
         try:
             yield KnownFiles(catalogd, reads)
@@ -367,7 +367,7 @@ def known_at(statestores: str, *, key_file: str | None = None) -> Iterator[Known
 
 
 def _read_ahead(pages: Iterator[T], reads: Executor, *, count: int) -> Iterator[T]:
-    """Yield ``pages``; ``reads``, one thread, has the next ``count`` of them meanwhile."""
+    """Yield ``pages``, while the one thread of ``reads`` reads the next ``count`` of them."""
     waiting = deque(reads.submit(next, pages, None) for _ in range(count))
     while (page := waiting.popleft().result()) is not None:
         waiting.append(reads.submit(next, pages, None))

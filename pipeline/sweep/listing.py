@@ -2,8 +2,8 @@
 
     folders ──batches──▶ threads ──two calls of the JVM for each batch──▶ a text ──▶ entries
 
-Spark's own listing keeps all of a table in the JVM, and each file would cost a call from Python;
-the text of a whole batch costs one. A request is one LIST of one folder.
+Spark's own listing keeps all files of a table in the JVM, from which each file costs Python a call.
+Here the text of a whole batch costs one call. A request is one LIST of one folder.
 """
 
 import os
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-THREADS: Final = 8  # an object store answers each LIST in 50 ms or so
+THREADS: Final = 8  # an object store takes 50 ms or so for each LIST
 BATCH_MAX: Final = 50  # folders in one call of the JVM
 MISSING: Final = "does not exist"
 LOCAL: Final = (  # file systems of the disks of this machine; the second is Spark's, with Hive
     "org.apache.hadoop.fs.LocalFileSystem",
     "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
 )
-TIMED: Final = ("file", "hdfs")  # here a folder's time is that of its last added or removed file
+TIMED: Final = ("file", "hdfs")  # file systems that keep when a folder last got or lost a file
 _SLASHES: Final = re.compile("/+")
 _ENTRY: Final = re.compile(
     r"Status\{path=(.*?); isDirectory=(true|false);"
@@ -50,7 +50,7 @@ class FolderEntry(NamedTuple):
 
     @property
     def hidden(self) -> bool:
-        """Whether Spark reads nothing of it."""
+        """Whether Spark does not read it."""
         return is_hidden(self.name)
 
 
@@ -67,12 +67,12 @@ class Lister:
     """Lists folders with some threads, and no faster than allowed; ``close`` ends the threads."""
 
     def __init__(self, spark: "SparkSession", *, requests_per_s: float | None = None) -> None:
-        """``requests_per_s``: at most, of all threads together; None: as fast as it goes."""
+        """``requests_per_s``: the limit of all threads together; None: there is no limit."""
         jvm, context = spark._jvm, spark.sparkContext._jsc
         assert jvm is not None
         assert context is not None
         self.requests = 0  # made so far
-        self._path: Any = jvm.org.apache.hadoop.fs.Path  # each part of the name is a request
+        self._path: Any = jvm.org.apache.hadoop.fs.Path  # kept: each part of the name costs a call
         self._string_of: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._conf: Any = context.hadoopConfiguration()
         self._gateway: Any = spark.sparkContext._gateway
@@ -80,15 +80,15 @@ class Lister:
         self._pause_s = 1.0 / requests_per_s if requests_per_s else 0.0
         self._batch_max = 1 if self._pause_s else BATCH_MAX
         self._lock = threading.Lock()
-        self._next_at = 0.0  # when the next request may leave
-        self._systems: dict[str, tuple[str, str]] = {}  # scheme and class, as _store names them
+        self._next_at = 0.0  # when the next request may be made
+        self._systems: dict[str, tuple[str, str]] = {}  # scheme and class, by ``_store``
 
     def close(self) -> None:
-        """End the threads; what they are doing is finished first."""
+        """End the threads, once each has finished its present request."""
         self._threads.shutdown(cancel_futures=True)
 
     def entries(self, folders: Sequence[str]) -> list[ListedFolder]:
-        """Return what is in each of ``folders``, in their order."""
+        """Return the content of each of ``folders``, in their order."""
         each = -(-len(folders) // THREADS)
         size = max(1, min(each, self._batch_max))
         batches = [folders[at : at + size] for at in range(0, len(folders), size)]
@@ -124,7 +124,7 @@ class Lister:
         ]
 
     def modified_ms(self, folders: Iterable[str]) -> list[int]:
-        """Return when each folder last got or lost a file; 0 where the file system has no such.
+        """Return when each folder last got or lost a file; 0: its file system does not keep it.
 
         A file that is rewritten in place leaves the time of its folder as it is.
         """
@@ -133,8 +133,8 @@ class Lister:
     def times(self, folders: Iterable[str]) -> dict[str, int]:
         """Return when each folder last got or lost an entry, in ms; 0: it does not exist.
 
-        It lists the folders above them, each once. A folder is left out if that is not possible,
-        or if its file system has no such times.
+        It lists each folder above them once. A folder is left out if the folder above cannot be
+        listed, or if the file system does not keep such times.
         """
         by_parent: dict[str, list[str]] = {}
         for folder in folders:
@@ -155,7 +155,7 @@ class Lister:
 
     @property
     def wait_s(self) -> float:
-        """How long a request would have to wait now."""
+        """How long a request that is made now would wait."""
         return max(0.0, self._next_at - time.monotonic())
 
     def _system(self, folder: str) -> tuple[str, str]:
@@ -165,7 +165,7 @@ class Lister:
             try:
                 system = self._path(folder).getFileSystem(self._conf)
                 self._systems[store] = system.getScheme(), system.getClass().getName()
-            except Exception:  # noqa: BLE001 - the listing says what is wrong with it
+            except Exception:  # noqa: BLE001 - the listing will report the problem
                 return ("", "")
         return self._systems[store]
 
@@ -182,7 +182,7 @@ class Lister:
         try:
             found = tuple(_folders_in(path))
         except OSError:
-            return None  # Hadoop says what is wrong with it
+            return None  # Hadoop will report the problem
         self._take_turn(1)
         return ListedFolder(folder, found)
 
@@ -195,7 +195,7 @@ class Lister:
         return [found[folder] for folder in folders]
 
     def _of_store(self, folders: Sequence[str]) -> Iterator[ListedFolder]:
-        """Yield what is in ``folders``, which are of one file system."""
+        """Yield the content of ``folders``, which are of one file system."""
         paths = [self._path(folder) for folder in folders]
         array = self._gateway.new_array(self._path, len(paths))
         for at, path in enumerate(paths):
@@ -213,7 +213,7 @@ class Lister:
             return
         by_parent: dict[str, list[FolderEntry]] = {path: [] for path in qualified}
         for entry in self._entries(statuses):
-            is_itself = not entry.is_folder and entry.path in by_parent  # a file that was "listed"
+            is_itself = not entry.is_folder and entry.path in by_parent  # a file, not a folder
             here = entry.path if is_itself else entry.path.rpartition("/")[0]
             by_parent.setdefault(here, []).append(entry)
         for folder, path in zip(folders, qualified, strict=True):
@@ -227,7 +227,7 @@ class Lister:
         ]
         if len(found) == len(statuses):
             return found
-        return [  # a file system that describes its files in other words
+        return [  # the file system writes its files as another text
             FolderEntry(
                 one.getPath().toString(),
                 one.isDirectory(),
@@ -246,7 +246,7 @@ class Lister:
             if system.getScheme() not in TIMED:
                 return 0
             return int(system.getFileStatus(path).getModificationTime())
-        except Exception:  # noqa: BLE001 - the listing says what is wrong with it
+        except Exception:  # noqa: BLE001 - the listing will report the problem
             return 0
 
     def _take_turn(self, requests: int) -> None:
@@ -260,7 +260,7 @@ class Lister:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Spark reads nothing of a file or folder of this name."""
+    """Return whether Spark does not read a file or folder of this name."""
     is_partition = name.startswith("_") and "=" in name
     return name.endswith("._COPYING_") or (name[:1] in ("_", ".") and not is_partition)
 
@@ -273,7 +273,7 @@ def _store(folder: str) -> str:
 
 
 def _folders_in(path: str) -> Iterator[FolderEntry]:
-    """Yield the folders in ``path``; bytes of a name that are not text become a question mark."""
+    """Yield the folders in ``path``; in a name, bytes that are not text become a question mark."""
     with os.scandir(path) as entries:
         for one in entries:
             if one.is_dir():
@@ -295,7 +295,7 @@ def _name(folder: str) -> str:
 
 
 def _problem(error: Exception) -> str:
-    """Return what a Java exception says, in one line."""
+    """Return the text of a Java exception, in one line."""
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error).splitlines()[0]
     return MISSING if "FileNotFoundException" in text else text

@@ -4,8 +4,8 @@
     the log of changes since     ├──▶ due(table, partition)? ──▶ listed
     times of folders ────────────┘
 
-A point is the number that the next line of catalogd's log had when a run began: all that the log
-has from there on is not in the facts.
+A point is the number that the next line of catalogd's log had when a run began: changes in the log
+from this line on may be missing in the facts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,17 +15,17 @@ from typing import Any, Final
 from ...topics.wire.messages.reports import FileFacts
 
 AGAIN_MS: Final = 1
-"""In place of a folder's time: it could not be read, so the next run lists it whatever changed."""
+"""In place of a folder's time: the folder could not be read, so the next run lists it again."""
 
-ALL: Final = ""  # in place of a partition: any of the table, or the table that has none
+ALL: Final = ""  # in place of a partition: any of them may have changed, or the table has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptTable:
-    """How far a table is swept: all of it as of a point, and up to ``open_until`` as of a later.
+    """How far a table is swept: all as of a point, and up to ``open_until`` as of a later point.
 
     ``as_of`` 0: it was never swept to its end. ``open_as_of`` 0: no run of it was interrupted.
-    ``whole``: the run that was interrupted lists what is behind ``open_until`` in any case.
+    ``whole``: all partitions after ``open_until`` are to be listed, whatever has changed.
     """
 
     revision: int = 0
@@ -62,30 +62,30 @@ NAMED_ONLY: Final = Point()
 
 @dataclass(slots=True, kw_only=True)
 class SweepPlan:
-    """Which partitions are to be listed by a run, and as of which point it begins.
+    """Which partitions a run lists, and the point at which it begins.
 
     The plan holds the names of changed objects: as much as catalogd's log, 64 MB at most.
     """
 
     as_of: int
-    """Of this run; 0: it is not known what the catalog changes, so nothing is kept of it."""
+    """The point of this run; 0: not known, so that catalogd notes no point for its tables."""
     first: int = 0
     """The number of the oldest line of the log, or of the next line if the log is empty."""
     tables: dict[str, SweptTable] = field(default_factory=dict)
     changed: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By table and partition, or ALL: the last line of the log that says so."""
+    """By table and partition, or ALL: the last line of the log about it."""
     times_ms: dict[int, int] = field(default_factory=dict)
     """When the line before a point was written, by the number of the point."""
     lists_all: bool = False
     is_marked: bool = False
-    """All tables are marked at catalogd as to be listed: what is interrupted is continued."""
+    """All tables are marked at catalogd as to be listed, so that a later run continues this run."""
 
     def swept(self, table: str) -> SweptTable:
         """Return how far ``table`` was swept before this run."""
         return self.tables.get(table, NEVER)
 
     def is_whole(self, table: str) -> bool:
-        """Return whether what is not listed of ``table`` is listed by the run after it."""
+        """Return whether a later run has to list all of ``table`` that this run does not."""
         return self.is_marked or self.swept(table).whole
 
     def reads_from(self) -> int:
@@ -93,7 +93,7 @@ class SweepPlan:
         return min(self.points(), default=self.as_of)
 
     def points(self) -> frozenset[int]:
-        """Return where the earlier runs began, as far as the log reaches."""
+        """Return the points of earlier runs, as far back as the log reaches."""
         runs = (point for one in self.tables.values() for point in (one.as_of, one.open_as_of))
         return frozenset(point for point in runs if self._in_log(point))
 
@@ -109,9 +109,9 @@ class SweepPlan:
     def due(
         self, table: str, partitions: Iterable[str], before: Mapping[str, FileFacts]
     ) -> Iterator[str]:
-        """Yield which of ``partitions`` are to be listed, whatever the times of their folders.
+        """Yield the ``partitions`` that are to be listed, whatever the times of their folders.
 
-        ``before``: what is known of the files of the table.
+        ``before``: the known facts about the files of the table.
         """
         swept, lines = self.swept(table), self.changed.get(table, {})
         of_any = lines.get(ALL, 0)
@@ -131,9 +131,9 @@ class SweepPlan:
         return self.first <= point <= self.as_of
 
     def point_after(self, table: str, last: str) -> int:
-        """Return as of which point the partitions up to ``last`` are known now.
+        """Return the point as of which the partitions up to ``last`` are known now.
 
-        0: as of that of a run that was interrupted, and has come further than this run.
+        0: the point stays, because an interrupted run has come further than this run.
         """
         swept = self.swept(table)
         is_behind = swept.open_as_of and last <= swept.open_until and not self.lists_all
@@ -143,11 +143,11 @@ class SweepPlan:
 def note_history(
     plan: SweepPlan, table: str, rows: Iterable[Mapping[str, Any]], *, lines: Mapping[int, int]
 ) -> None:
-    """Note which partitions of ``table`` some lines of the log are about.
+    """Note the partitions of ``table`` that some lines of the log have changed.
 
-    ``rows``: what the history has. ``lines``: the number of the line of each version. A change of
-    the table's own properties does not change files; a change without properties and without a
-    partition may change any file.
+    ``rows``: the changes in the history. ``lines``: the number of the line of each version. A
+    change of the table's own properties does not change files; a change without properties and
+    without a partition may change any file.
     """
     for row in rows:
         name, _, partition = str(row["object"]).partition("/")

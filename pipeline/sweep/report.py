@@ -7,7 +7,7 @@ from typing import Any, Final
 from ...topics.wire.messages.reports import FileFacts
 from ..progress import RunReport
 
-NAMED_MAX: Final = 1000  # objects of each kind that a report names; the rest is counted
+NAMED_MAX: Final = 1000  # objects of each kind that a report names; all are counted
 NAMES_SHOWN_MAX: Final = 10  # of each kind, in the summary
 
 
@@ -20,7 +20,7 @@ class FilesReport(RunReport):
     tables: int = 0
     partitions: int = 0
     listed: int = 0  # folders: of each partition, or of a table that has no partitions
-    continued: bool = False  # of a run that lists everything, which was interrupted
+    continued: bool = False  # whether it goes on with an interrupted run that lists everything
     files: int = 0
     bytes: int = 0
     small: int = 0
@@ -81,7 +81,7 @@ class FilesReport(RunReport):
         return found | {"newest": text if self.newest_ms else None}
 
     def begin_sweep(self) -> None:
-        """Begin to count anew what there is; what was done stays."""
+        """Begin to count tables, partitions and files anew; keep the counts of changes."""
         self.tables = self.partitions = self.files = self.bytes = self.small = self.newest_ms = 0
         self.requests_predicted = self.listed = 0
         self.no_partition_count = self.unreadable_count = self.missing_count = 0
@@ -103,7 +103,7 @@ class FilesReport(RunReport):
             self.changed.append(name)
 
     def note_no_partition(self, folder: str) -> None:
-        """Count a folder that is not among the names, and keep its name while there are few."""
+        """Count a folder that was not counted yet, and keep its name while there are few."""
         if folder in self.no_partition:
             return
         self.no_partition_count += 1
@@ -117,7 +117,7 @@ class FilesReport(RunReport):
             self.missing.append(name)
 
     def note_unreadable(self, name: str, why: str) -> None:
-        """Count what cannot be read, and keep why while there is few."""
+        """Count an object that cannot be read, and keep the reason while there are few."""
         self.unreadable_count += 1
         if len(self.unreadable) < NAMED_MAX:
             self.unreadable[name] = why

@@ -1,10 +1,10 @@
 """Sweeper: compares the files of tables with catalogd's facts, and reports changes.
 
-    tables ──batches of partitions──▶ listed ──compared with what catalogd knows──▶ Sweep
-                                                  └─changed, and nobody said so──▶ a data change
+    tables ──batches of partitions──▶ listed ──compared with catalogd's facts──▶ Sweep
+                                                  └─changed, and readers not notified──▶ data change
 
-catalogd keeps a batch before the next batch is listed. So a run that is killed has lost its last
-batch, and a run after it finds what is known, and reports no change twice.
+catalogd stores a batch before the next batch is listed. So a run that is killed loses only its last
+batch, and the next run continues from the stored facts and reports no change twice.
 """
 
 import contextlib
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCH_MAX: Final = 500  # partitions that are listed and compared together
-RANGE_MAX: Final = 10_000  # partitions that a batch is chosen from: facts of them take 5 MB
-TRIES_MAX: Final = 3  # of a batch, while another sweep changes its table at the same time
+RANGE_MAX: Final = 10_000  # partitions from which a batch is chosen: their facts take 5 MB
+TRIES_MAX: Final = 3  # of a batch, if another sweep of its table is faster
 STEP: Final = "list files"
 
 NOTHING: Final[Mapping[str, FileFacts]] = MappingProxyType({})
 
 OnChange: TypeAlias = Callable[[str], None]
-"""What is called with ``db.table/partition`` after its change was reported, or it was added."""
+"""The function that is called with ``db.table/partition`` once that was reported or added."""
 
 
 def ignore_change(_name: str) -> None:
-    """Ignore the name of what has changed."""
+    """Do nothing about a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The files found of a partition; ``facts`` None: its folder cannot be read."""
+    """The files that were found of a partition; ``facts`` None: its folder cannot be read."""
 
     folder: ListedFolder
     facts: FileFacts | None
@@ -60,20 +60,20 @@ class Listed:
 
 @dataclass(slots=True)
 class _SeenTimes:
-    """When the folders of partitions last changed, as they were seen in the folders above."""
+    """When the folders of partitions last changed, as the listing of the folders above shows."""
 
     at_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     by_partition: dict[str, int] = field(default_factory=dict)
 
     def final_ms(self, partition: str) -> int:
-        """Return the time of a folder that no later change can have; 0: it is not known."""
+        """Return the time of a folder if no later change can have the same time; else 0."""
         time_ms = self.by_partition.get(partition, 0)
         return time_ms if time_ms < self.at_ms - GRAIN_S * 1000 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _SweepTarget:
-    """A table that is swept; ``plan`` None: given partitions are listed, whatever is known."""
+    """A table that is swept; ``plan`` None: the given partitions are listed in any case."""
 
     name: str
     table: Table
@@ -87,21 +87,21 @@ class _PartitionBatch:
 
     due: list[str] = field(default_factory=list)
     before: dict[str, FileFacts] = field(default_factory=dict)
-    """The known facts of those partitions, and of partitions in the range that are gone."""
+    """The known facts of the ``due`` partitions, and of partitions in the range that are gone."""
     others: dict[str, FileFacts] = field(default_factory=dict)
     """The known facts of the rest of the range."""
     size: int = 0  # of the range, in partitions
     until: str | None = None  # the last of the range; None: it ends with the table
 
     def known(self, partition: str) -> FileFacts | None:
-        """Return what is known of a partition."""
+        """Return the known facts of a partition; None: there are none."""
         return self.before.get(partition) or self.others.get(partition)
 
 
 class _Overtaken(StaleMetadata):
-    """Another sweep of the table has come in between; it is at ``revision`` now.
+    """Another sweep has changed the facts of the table, which are at ``revision`` now.
 
-    ``unanswered``: changes that were sent twice, of which the first time may have been kept.
+    ``unanswered``: changes that were sent twice; catalogd may have kept the first message.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Sweeper:
         on_progress: OnProgress = ignore,
         on_change: OnChange = ignore_change,
     ) -> None:
-        """``batch_max``: partitions, or folders above them, that are listed together."""
+        """``batch_max``: how many partitions, or folders above them, are listed together."""
         self._spark = spark
         self._catalog = catalog
         self._known = known
@@ -146,7 +146,7 @@ class Sweeper:
     def predict(self, names: Sequence[str], plan: SweepPlan) -> None:
         """Count the LIST requests that ``steps`` will make.
 
-        Not counted are folders that it will list because their times have changed.
+        It does not count the folders that ``steps`` lists because their times have changed.
         """
         for name in names:
             try:
@@ -167,7 +167,7 @@ class Sweeper:
     def steps(self, names: Sequence[str], plan: SweepPlan) -> Iterator[None]:
         """Sweep the tables ``names``, a batch of partitions or folders for each step.
 
-        What cannot be read is noted, and the others are swept.
+        A table that cannot be read is noted, and the others are swept.
         """
         self._done, self._left = 0, len(names)
         for name in names:
@@ -177,7 +177,7 @@ class Sweeper:
                     self._report.tables += 1
                     yield from self._table(_SweepTarget(name, table, plan))
             except NoSuchObject:
-                pass  # dropped meanwhile: it has no files any more
+                pass  # it was dropped meanwhile, and has no files any more
             except SourceError as error:
                 self._report.note_unreadable(name, str(error))
                 self._discard_mark(name, plan)
@@ -185,9 +185,9 @@ class Sweeper:
             self._show()
 
     def some(self, name: str, partitions: Sequence[str]) -> dict[str, Listed]:
-        """Sweep some sorted ``partitions`` of a table; return what was found of each.
+        """Sweep some sorted ``partitions`` of a table; return the files that were found of each.
 
-        The report counts what has changed, and not what they hold.
+        The report counts the changes, but not the files.
 
         Raises:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
@@ -196,13 +196,13 @@ class Sweeper:
         found: dict[str, Listed] = {}
         for at in range(0, len(partitions), self._batch_max):
             batch = partitions[at : at + self._batch_max]
-            before_first = batch[0][:-1] if batch[0] else None  # what sorts before it
+            before_first = batch[0][:-1] if batch[0] else None  # a name that sorts before the first
             known = KnownInOrder(self._known, name, behind=before_first)
             found |= self._batch(_SweepTarget(name, table), batch, known=known)[1]
         return found
 
     def look_for_folders(self, name: str) -> None:
-        """Look for folders of a table that are not partitions, and add them if that is wanted.
+        """Report folders of a table that are not partitions, or add partitions for them.
 
         Raises:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
@@ -212,13 +212,13 @@ class Sweeper:
             pass
 
     def mark(self, names: Sequence[str], plan: SweepPlan) -> None:
-        """Have catalogd mark the tables as to be listed as a whole, by this run or a later run."""
+        """Have catalogd mark the tables, so that this run or a later run lists them whole."""
         for name in names:
             try:
                 if has_files(self._catalog.table(name)):
                     self._mark(name, plan, whole=True)
             except (NoSuchObject, SourceError):
-                continue  # the sweep says what is wrong with it
+                continue  # the sweep will report the problem
 
     def _mark(self, name: str, plan: SweepPlan, *, whole: bool) -> None:
         revision = plan.swept(name).revision
@@ -231,7 +231,7 @@ class Sweeper:
         raise _Overtaken(name, revision)
 
     def _discard_mark(self, name: str, plan: SweepPlan) -> None:
-        """Remove the mark of a table that cannot be read: it does not make this run go on."""
+        """Remove the mark of a table that cannot be read, so that no later run continues it."""
         if plan.is_whole(name) and plan.as_of:
             with contextlib.suppress(NoSuchObject, StaleMetadata):
                 self._mark(name, plan, whole=False)
@@ -274,7 +274,7 @@ class Sweeper:
         ):
             for folder, partition in found:
                 if is_copy and folder.rpartition("/")[2].startswith(RUN_FOLDER):
-                    continue  # of a run of convert, which has its partitions there
+                    continue  # a run of convert has its partitions there
                 if not (adds and partition):
                     self._report.note_no_partition(folder)
             if adds:
@@ -284,9 +284,9 @@ class Sweeper:
     def _batch(
         self, target: _SweepTarget, partitions: Sequence[str], at: int = 0, *, known: KnownInOrder
     ) -> tuple[_PartitionBatch, dict[str, Listed]]:
-        """List, compare and report the next batch of ``known``; return it and what was found.
+        """List, compare and report the next batch of ``known``; return it and the files found.
 
-        ``at``: where in ``partitions`` it begins.
+        ``at``: the index in ``partitions`` at which the batch begins.
         """
         name, plan = target.name, target.plan
         unanswered = NOTHING
@@ -322,9 +322,9 @@ class Sweeper:
     def _chosen(
         self, target: _SweepTarget, partitions: Sequence[str], at: int, *, known: KnownInOrder
     ) -> _PartitionBatch:
-        """Return the next batch: with a plan from as many partitions as it takes to fill it.
+        """Return the next batch, with a plan from as many partitions as it takes to fill it.
 
-        Without a plan it is all of ``partitions``, and nothing else is looked at.
+        Without a plan the batch is all of ``partitions``.
         """
         known.begin()
         if target.plan is None:
@@ -336,7 +336,7 @@ class Sweeper:
             some = partitions[begin : begin + self._batch_max - len(batch.due)]
             last = some[-1] if batch.size + len(some) < left else None
             facts, batch.until = known.up_to(last, facts_max=self._batch_max)
-            if batch.until is not None:  # before the last, if many partitions are gone
+            if batch.until is not None:  # it is before ``last`` if many partitions are gone
                 some = some[: bisect(some, batch.until)]
             batch.size += len(some)
             due = self._due(target, some, before=facts)
@@ -350,7 +350,7 @@ class Sweeper:
     def _due_anyhow(
         self, target: _SweepTarget, batch: Sequence[str], before: Mapping[str, FileFacts]
     ) -> set[str]:
-        """Return the partitions of ``batch`` that are listed whatever the times of folders say."""
+        """Return the partitions of ``batch`` that are listed whatever the times of folders are."""
         table, plan = target.table, target.plan
         of_folder = not table.partition_keys and self._lister.is_timed(table.data_location)
         if plan is None or of_folder:
@@ -360,7 +360,7 @@ class Sweeper:
     def _due(
         self, target: _SweepTarget, batch: Sequence[str], *, before: Mapping[str, FileFacts]
     ) -> list[str]:
-        """Return the partitions of ``batch`` to list; count those known without a LIST."""
+        """Return the partitions of ``batch`` to list; predict the requests that are sure."""
         due = self._due_anyhow(target, batch, before)
         self._report.requests_predicted += len(due)
         unseen = []
@@ -377,7 +377,7 @@ class Sweeper:
         return [one for one in batch if one in due]
 
     def _listed(self, target: _SweepTarget, batch: Sequence[str]) -> dict[str, Listed]:
-        """Return what is in the folders of each partition of ``batch`` that exists."""
+        """Return the files of each partition of ``batch`` that exists."""
         folders = self._locations(target.name, target.table, batch)
         found = {}
         for one, folder in zip(folders, self._lister.files(list(folders.values())), strict=True):
@@ -399,7 +399,7 @@ class Sweeper:
         plan: SweepPlan | None,
         point: Point,
     ) -> int:
-        """Report what in ``listed`` differs from ``before``; return the new revision."""
+        """Send catalogd the facts that differ from ``before``; return the new revision."""
         removed = [one for one in before if one not in listed]
         differing = {
             partition: one.facts
@@ -431,15 +431,15 @@ class Sweeper:
         return swept.revision
 
     def _note_changed(self, name: str, partitions: Iterable[str]) -> None:
-        """Report changes of a table that catalogd has kept."""
+        """Note changes of a table that catalogd has kept, and notify the caller."""
         for partition in partitions:
             self._report.note_changed(_full(name, partition))
             self._on_change(_full(name, partition))
 
     def _locations(self, name: str, table: Table, batch: Sequence[str]) -> dict[str, str]:
-        """Return where the files of partitions of ``batch`` are, without dropped partitions.
+        """Return the folders of the partitions of ``batch``, without dropped partitions.
 
-        A table without partitions has one folder, of an empty name.
+        A table without partitions has one folder, under an empty name.
         """
         if not table.partition_keys:
             return {"": table.data_location}
@@ -455,9 +455,9 @@ class Sweeper:
         folders: Mapping[str, str],
         plan: SweepPlan | None,
     ) -> dict[str, bool]:
-        """Return the partitions that changed although readers were not notified.
+        """Return the partitions that have changed although readers were not notified.
 
-        With each: whether files of it may be gone.
+        The value of each says whether a file of it may be gone.
         """
         changed: dict[str, bool] = {}
         first = {one: facts for one, facts in found.items() if one not in before}
@@ -483,7 +483,7 @@ class Sweeper:
     def _add(self, name: str, folders: Mapping[str, str]) -> None:
         """Add partitions to the metastore, each at its folder; report each once.
 
-        A watch may find a folder again before the catalog has its partition.
+        A watch may find a folder again before the subscriber has its partition.
         """
         reported = set(self._report.added)
         for at in range(0, len(folders), BATCH_MAX):
@@ -494,7 +494,7 @@ class Sweeper:
                     self._on_change(one)
 
     def _added(self, name: str, some: Sequence[tuple[str, str]]) -> list[str]:
-        """Add partitions, each with its folder; return those that the metastore has taken."""
+        """Add partitions, each with its folder; return those that the metastore has now."""
         db, table = name.split(".")
         specs = (f"PARTITION ({_spec(one)}) LOCATION '{_quoted(folder)}'" for one, folder in some)
         try:
@@ -509,14 +509,14 @@ class Sweeper:
         return [partition for partition, _ in some]
 
     def _count_planned(self, table: Table, partitions: Sequence[str]) -> None:
-        """Add ``partitions`` to the report, and the requests that the folders above them take."""
+        """Add ``partitions`` to the report, and the requests for the folders above them."""
         report = self._report
         if table.partition_keys:
             report.partitions += len(partitions)
             report.requests_predicted += folders_above(partitions) if table.data_location else 0
 
     def _count(self, name: str, listed: Listed) -> None:
-        """Add what is in the folders of a partition to the report."""
+        """Add the files of a partition to the report."""
         report, folder, one = self._report, listed.folder, listed.facts
         report.listed += 1
         if one is None:
@@ -557,7 +557,7 @@ def _full(name: str, partition: str) -> str:
 
 
 def _spec(partition: str) -> str:
-    """Return a partition's name as SQL has it: ``ds=1`` is `ds`='1'."""
+    """Return a partition's name as SQL has it: `ds`='1' for ``ds=1``."""
     pairs = zip(partition_keys(partition), partition_values(partition), strict=True)
     return ", ".join(f"`{key}`='{_quoted(value)}'" for key, value in pairs)
 

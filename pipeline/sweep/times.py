@@ -1,7 +1,7 @@
-"""FolderTimes: which folders have to be listed again, by when they last got or lost an entry. Pure.
+"""FolderTimes: which folders are to be listed again, because they got or lost an entry. Pure.
 
-A time says nothing about a file that is rewritten in place, and has a grain: two changes within
-GRAIN_S may have one time. So a folder is listed again until its time has been known for longer.
+The time of a folder does not show that a file is rewritten in place. It has a grain, too: two
+changes within GRAIN_S may have one time, so a folder is listed again until its time is older.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ QUIET_S: Final = 0.15  # after a change; a driver that has written reports withi
 
 @dataclass(slots=True)
 class _Folder:
-    """``time_ms``: as seen last; it changes at ``since_s``, by a clock that only goes on."""
+    """The time of one folder; ``_s`` are seconds of a monotonic clock."""
 
-    time_ms: int
-    since_s: float
+    time_ms: int  # as seen last
+    since_s: float  # when this time was first seen
     unlisted_since_s: float | None  # when the first change was seen that no listing has; None: none
-    is_listed: bool  # a listing has all changes of this time
+    is_listed: bool  # whether a listing has all changes of this time
 
 
 class FolderTimes:
-    """The times of some folders, as they were seen last."""
+    """The last times that were seen of some folders."""
 
     def __init__(self) -> None:
         self._folders: dict[str, _Folder] = {}
@@ -32,16 +32,16 @@ class FolderTimes:
         return len(self._folders)
 
     def begin(self, times: Mapping[str, int], *, at_s: float, now_ms: int) -> None:
-        """Note the ``times`` of folders that will be listed for another reason.
+        """Note the ``times`` of folders that the sweep of all tables will list.
 
-        ``now_ms``: by the clock of the file system, or a clock that is close.
+        ``now_ms``: the time by the clock of the file system, roughly.
         """
         for path, time_ms in times.items():
             is_old = time_ms < now_ms - GRAIN_S * 1000
             self._folders[path] = _Folder(time_ms, at_s, None if is_old else at_s, is_old)
 
     def due(self, times: Mapping[str, int], *, at_s: float) -> list[str]:
-        """Return which of the folders with ``times`` are to be listed now."""
+        """Take the present ``times`` of folders; return the folders that are to be listed now."""
         due = []
         for path, time_ms in times.items():
             folder = self._folders.get(path)

@@ -22,17 +22,17 @@ def unknown_folders(
 ) -> Iterator[list[tuple[str, str]]]:
     """Yield folders below ``location`` that are not partitions, with the partition each would be.
 
-    That is empty for a folder whose name is not that of a partition. After each batch of
-    folders that is listed comes a list, which may be empty.
+    The partition is empty if the folder's name cannot be that of a partition. There is a list for
+    each batch of folders that is listed; it may be empty.
 
     Args:
         lister: Lists the folders above the partitions.
-        location: Of a table.
+        location: The folder of a table.
         columns: The partition columns of the table.
         known: The names of its partitions.
         batch_max: How many folders are listed together.
-        times: Gets when the folder of each partition last got or lost an entry, in ms; of several
-            that are named as one partition the newest, as ``n=7`` and ``n=007``.
+        times: Is filled with when the folder of each partition last got or lost an entry, in ms;
+            if several folders are one partition, as ``n=7`` and ``n=007``, the newest time.
     """
     above = [(location, "")]
     for level in range(1, len(columns) + 1):
@@ -54,20 +54,20 @@ def unknown_folders(
 
 
 def folders_above(partitions: Iterable[str]) -> int:
-    """Return how many folders hold ``partitions`` of one table: its own, and those between."""
+    """Return how many folders are above ``partitions``: the table's, and those in between."""
     between: set[str] = set()
     for name in partitions:
         above = name.rpartition("/")[0]
-        while above and above not in between:  # those above a counted folder were counted
+        while above and above not in between:  # all folders above a counted folder were counted
             between.add(above)
             above = above.rpartition("/")[0]
     return 1 + len(between)
 
 
 def as_written(name: str, columns: Sequence[Column]) -> str:
-    """Return the partition name in the metastore for a folder ``name``, relative to its table's.
+    """Return the metastore's name of the partition in a folder, ``name`` relative to the table's.
 
-    Empty if it is not the folder of a partition by ``columns``, the table's partition columns.
+    Empty: by ``columns``, the table's partition columns, it is not the folder of a partition.
     """
     keys = partition_keys(name)
     if [one.lower() for one in keys] != [one.name.lower() for one in columns]:
@@ -79,9 +79,9 @@ def as_written(name: str, columns: Sequence[Column]) -> str:
 
 
 def _partition_of(name: str, columns: Sequence[Column], known: Set[str]) -> str:
-    """Return which of the partitions ``known`` a folder ``name`` is of, else as ``as_written``.
+    """Return the partition of a folder ``name``: one of ``known``, else as ``as_written``.
 
-    Of a whole number Spark leaves leading zeros away, and Hive does not.
+    Spark removes the leading zeros of a whole number, and Hive keeps them.
     """
     if name in known:
         return name
@@ -107,7 +107,7 @@ def _is_number(text: str) -> bool:
 def _below(
     batch: Sequence[tuple[str, str]], listed: Sequence[ListedFolder]
 ) -> Iterator[tuple[FolderEntry, str]]:
-    """Yield the folders in those of ``batch``, each with the name of the partition it would be."""
+    """Yield the folders in the folders of ``batch``, each with the partition it would be."""
     for (_, name), folder in zip(batch, listed, strict=True):
         above = f"{name}/" if name else ""
         for one in folder.entries:

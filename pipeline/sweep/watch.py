@@ -1,11 +1,11 @@
-"""FileWatch: sweeps a partition when its folder has got or lost an entry, and all tables at times.
+"""FileWatch: sweeps a partition whose folder got or lost an entry, and all tables in between.
 
     times of folders ──changed──▶ its partition ─┐
     changes of the catalog ──▶ which folders     ├──▶ Sweeper
     sweep of all tables, paced ──▶ the next batch┘
 
-One thread does one after the other, so no two sweep one table at the same time. It holds the paths
-and times of the folders of all tables that match.
+One thread does all of this, so that two sweeps of one table never run at the same time. The watch
+holds the paths and times of the folders of all tables that match.
 """
 
 import threading
@@ -28,10 +28,10 @@ from .times import FolderTimes
 
 STEP: Final = "watch files"
 CHECK_S: Final = 0.2  # between two looks at the times of folders
-CHECK_SHARE: Final = 2  # so many times as long as a look takes is the pause before the next
+CHECK_SHARE: Final = 2  # the pause before the next look is so many times as long as a look takes
 BATCH_MAX: Final = 500  # partitions that are read from the catalog together
-RETRY_S: Final = 5.0  # after something did not answer
-ABOVE: Final = None  # stands for the folders above partitions
+RETRY_S: Final = 5.0  # after a failure that may pass
+ABOVE: Final = None  # in place of a partition: the folder is above partitions
 
 
 class FileWatch:
@@ -51,18 +51,18 @@ class FileWatch:
         stop: threading.Event,
         on_progress: OnProgress,
     ) -> None:
-        """Watch tables.
+        """Watch nothing yet.
 
         Args:
-            catalog: Where tables and partitions are read.
-            pattern: Of the full names of tables, whose changes are followed.
-            names: Returns those that match now.
-            lister: Reads the times of folders, as fast as it goes.
-            plan: Returns that of a sweep of all tables.
+            catalog: The subscriber that tables and partitions are read from.
+            pattern: A pattern of the full names of tables, whose changes are followed.
+            names: Returns the tables that match now.
+            lister: Reads the times of folders, without a limit of requests.
+            plan: Returns the plan of a sweep of all tables.
             checker: Sweeps partitions whose folder has changed.
-            report: What both sweepers write into.
-            sweep_every_s: Between the end of a sweep of all tables and the next sweep.
-            stop: Ends it.
+            report: The report that both sweepers write.
+            sweep_every_s: The time between the end of a sweep of all tables and the next sweep.
+            stop: Ends the watch.
             on_progress: Is called after each look and each batch.
         """
         self._catalog = catalog
@@ -76,14 +76,14 @@ class FileWatch:
         self._stop = stop
         self._on_progress = on_progress
         self._folders: dict[str, dict[str, str | None]] = {}
-        """Of each table the partition of each folder, by path; ABOVE: it holds partitions."""
-        self._unread: set[str] = set()  # tables whose folders are to be read (again)
+        """By table and path of a folder: its partition; ABOVE: the folder is above partitions."""
+        self._unread: set[str] = set()  # tables whose folders are to be read, first or again
         self._times = FolderTimes()
         self._progress = RunProgress(step=STEP, done=0, left=0)
-        self._problem = ""  # why it waits
+        self._problem = ""  # why the watch waits; empty: it does not
 
     def show(self, progress: RunProgress) -> None:
-        """Show how the sweep of all tables gets on, and what is watched."""
+        """Show the progress of the sweep of all tables, and how many folders are watched."""
         report = self._report
         detail = (
             f"{report.folders_watched} folders watched, {report.changed_count} changed, "
@@ -97,10 +97,10 @@ class FileWatch:
         self._on_progress(self._progress)
 
     def run(self, sweeper: Sweeper, sweeping: Lister) -> None:
-        """Watch; ``sweeper`` sweeps all tables by ``sweeping``, which may be held back.
+        """Watch; ``sweeper`` sweeps all tables with ``sweeping``, which may have a limit.
 
         Raises:
-            TopicastError: for a reason that does not pass.
+            TopicastError: a failure that does not pass by itself.
         """
         with closing(self._catalog.watch(self._pattern)) as changes:
             self._unread = set(self._names())
@@ -111,7 +111,7 @@ class FileWatch:
                 self._go_on(changes, self._sweeps(sweeper), sweeping)
 
     def _go_on(self, changes: Watch, sweeps: Iterator[bool], sweeping: Lister) -> None:
-        """Look at the times of folders and sweep, in turns, until ``stop`` or a passing failure."""
+        """Look at the times of folders and sweep, in turns, until ``stop`` or a failure."""
         check_at = time.monotonic()
         try:
             while not self._stop.is_set():
@@ -171,20 +171,20 @@ class FileWatch:
             if ABOVE in found:
                 self._checker.look_for_folders(name)
         except NoSuchObject:
-            return  # the catalog's change of it is still to come
+            return  # the watch of the catalog will bring its drop
         except SourceError as error:
             self._report.note_unreadable(name, str(error))
         self._times.listed(paths, at_s=began)
 
     def _read_folders(self) -> None:
-        """Read from the catalog which folders the tables have that have changed there."""
+        """Read the folders of the tables that have changed in the catalog."""
         while self._unread:
             name = next(iter(self._unread))
             try:
                 table = self._catalog.table(name)
                 found = self._folders_of(name, table) if has_files(table) else {}
             except (NoSuchObject, SourceError):
-                found = {}  # the sweep of all tables says what is wrong with it
+                found = {}  # the sweep of all tables will report the problem
             self._folders.pop(name, None)
             if found:
                 self._folders[name] = found
@@ -210,7 +210,7 @@ class FileWatch:
 
 
 def _between(table: str, partition: str) -> Iterator[str]:
-    """Yield the folders between the location of a table and that of a partition in it."""
+    """Yield the folders between the location of a table and the location of a partition in it."""
     above = partition.rpartition("/")[0]
     while table and above.startswith(f"{table}/"):
         yield above

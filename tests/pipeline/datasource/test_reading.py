@@ -304,7 +304,7 @@ def test_restarted_catalogd_knows_no_executors_until_it_is_read_anew(shop: Serve
     shop.catalogd.stop()
     shop.start_catalogd()
     moved = replace(works[0], address=shop.catalogd.address)
-    with pytest.raises(AuthRefused, match="does not admit executors of driver: .*; read anew"):
+    with pytest.raises(AuthRefused, match="does not admit executors of driver: .*; start the read"):
         read_at_once(shop, moved)
     assert len(rows(shop, "tables", "table")) == 6
 
@@ -461,7 +461,9 @@ def test_changes_that_are_gone_end_the_read_or_are_a_snapshot(tmp_path: Path) ->
             shop.shop.remark("shop.sales", {"note": note})
             committed(shop, began)
         after = now(shop)
-        with pytest.raises(HistoryGone, match=r"gone of topics \d+ \(from version \d+, kept from"):
+        with pytest.raises(
+            HistoryGone, match=r"changes of topics \d+ \(from version \d+, kept from"
+        ):
             batch(shop, before, after)
         found = batch(shop, before, after, **GO_ON)
         assert {row[0] for row in found} == {"snapshot"}
