@@ -68,7 +68,7 @@ ONE_WAY = {
         *("names", "changes", "metastore_facts", "source_problem", "encoding", "spark_schema"),
         *("rules", "drivers", "tables", "properties", "filters", "selector"),
     ),
-    "topics/objects/encoding": ("thrift", "edits", "templates", "values"),
+    "topics/objects/encoding": ("thrift", "structs", "edits", "templates", "values"),
     "topics/streams": ("bulk", "follower", "replica_set"),
     "statestore": (
         *("effects", "members", "content", "reader_requests", "status", "introspection"),

@@ -9,7 +9,7 @@ The boundary for foreign exceptions: any error of hmsclient, Thrift or the socke
 
 import re
 import time
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -26,6 +26,7 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, UsageError
+from ...topics.objects.encoding.structs import Structs
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import partition_name
 from .addresses import AddressDied, Addresses
@@ -189,7 +190,7 @@ class Hms:
             method="get_all_tables",
         )
 
-    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+    def tables(self, db: str, names: Sequence[str]) -> Structs:
         """Return the ``Table`` structs of those of ``names`` that exist."""
 
         def read(some: list[str]) -> dict[str, bytes]:
@@ -214,7 +215,7 @@ class Hms:
 
     def all_partitions(
         self, db: str, table: str, keys: Sequence[str], *, partitions_max: int
-    ) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+    ) -> tuple[tuple[str, ...], Mapping[str, bytes] | None]:
         """Return the names of all partitions, and their structs unless they are too many.
 
         One call has both, unless the metastore refuses it, for its limit of a request or for a
@@ -230,7 +231,7 @@ class Hms:
                 refused = True
             except _TooLong:
                 batch.size //= 2
-        named: dict[str, bytes] | None = None
+        named: Mapping[str, bytes] | None = None
         if found is not None and len(found) <= partitions_max:
             named = _named(keys, found)
         if named is not None and all(map(_PLAIN.fullmatch, named)):
@@ -253,7 +254,7 @@ class Hms:
             table=table,
         )
 
-    def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+    def partitions(self, db: str, table: str, names: Sequence[str]) -> Structs:
         """Return the ``Partition`` structs of those of ``names`` that exist."""
 
         def read(some: list[str]) -> dict[str, bytes]:
@@ -266,7 +267,7 @@ class Hms:
                 table=table,
             )
 
-        return self._in_batches(names, self._partitions_batch, read)
+        return self._in_batches(sorted(names), self._partitions_batch, read)
 
     def functions(self, db: str) -> tuple[Function, ...]:
         """Return the permanent functions of ``db``; one call reads those of all databases."""
@@ -306,14 +307,14 @@ class Hms:
 
     def _in_batches(
         self, names: Sequence[str], batch: "_Batch", read: Callable[[list[str]], dict[str, bytes]]
-    ) -> dict[str, bytes]:
-        """Return what ``read`` returns for ``names``, fewer at once while replies are too long."""
-        found: dict[str, bytes] = {}
+    ) -> Structs:
+        """Return what ``read`` returns for ``names``, fewer at once while replies are long."""
+        found = Structs()
         rest = list(names)
         while rest:
             some = rest[: batch.size]
             try:
-                found.update(read(some))
+                found.add(read(some))
             except _TooLong:
                 if len(some) == 1:
                     raise
@@ -322,6 +323,8 @@ class Hms:
             rest = rest[len(some) :]
             if self._connection is None or self._connection.reply_was_short:
                 batch.size = min(2 * batch.size, batch.size_max)
+            elif self._connection.reply_was_long:
+                batch.size = max(len(some) // 2, 1)
         return found
 
     def setting(self, *names: str) -> str | None:

@@ -35,6 +35,7 @@ from .slicer import NAME_ONLY, VALUES_ONLY, Slicer, accelerated, begin_result
 
 CAPABILITIES: Final = ClientCapabilities(values=[2])  # Hive 3: insert-only tables, or a batch fails
 ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, a probe
+LONG_REPLY_BYTES: Final = 16 << 20  # about objects; a reply takes four times its bytes as it is cut
 OBJECTS_REPLY_BYTES_MAX: Final = 128 << 20  # one struct takes 100 MB; of several, fewer are read
 CATALOG_DEFAULT: Final = "hive"  # of a server that does not say
 DB_CATALOG: Final = 8  # its field in the Thrift struct of a database
@@ -106,8 +107,13 @@ class HmsConnection:
 
     @property
     def reply_was_short(self) -> bool:
-        """Whether twice as many objects as those of the last reply fit well into a reply."""
-        return self.capture.received_bytes < OBJECTS_REPLY_BYTES_MAX // 4
+        """Whether a reply about twice as many objects as the last is not long, as a rule."""
+        return self.capture.received_bytes < LONG_REPLY_BYTES // 4
+
+    @property
+    def reply_was_long(self) -> bool:
+        """Whether the next request is to be for fewer objects than the last."""
+        return self.capture.received_bytes > LONG_REPLY_BYTES
 
     def begin_watch(self) -> None:
         """From now on, end a wait when the address is found dead."""

@@ -164,7 +164,7 @@ class TableRead:
 
     thrift: bytes | None = None
     names: tuple[str, ...] | None = None
-    partitions: dict[str, bytes] = field(default_factory=dict)
+    partitions: Mapping[str, bytes] = field(default_factory=dict)
     whole: bool = False
 
 
@@ -356,7 +356,7 @@ class Metastore(Protocol):
     def names(self, db: str) -> tuple[str, ...]:
         """Return the names that ``table_names`` does, by one call instead of five."""
 
-    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+    def tables(self, db: str, names: Sequence[str]) -> Mapping[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
@@ -368,7 +368,7 @@ class Metastore(Protocol):
 
     def all_partitions(
         self, db: str, table: str, keys: Sequence[str], *, partitions_max: int
-    ) -> tuple[tuple[str, ...], dict[str, bytes] | None]:
+    ) -> tuple[tuple[str, ...], Mapping[str, bytes] | None]:
         """Return the names of all partitions, and their ``Partition`` structs.
 
         None instead of structs: they are more than ``partitions_max``. ``keys``: the names of the
@@ -378,7 +378,7 @@ class Metastore(Protocol):
             ObjectGone: there is no such table.
         """
 
-    def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+    def partitions(self, db: str, table: str, names: Sequence[str]) -> Mapping[str, bytes]:
         """Return the ``Partition`` structs of those of ``names`` that exist.
 
         Raises:

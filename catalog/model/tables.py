@@ -397,11 +397,12 @@ class Tables:
         try:
             with self._version_log.transaction(number, source=source) as written:
                 written.note(".".join(table), kind, have.version if have else 0)
-                changes = dict(partitions)
+                changes = partitions
                 if anew:
                     written.add(self._end(table, written.version))
                 elif whole:
-                    changes |= dict.fromkeys(self.partition_names(table).difference(changes))
+                    gone = self.partition_names(table).difference(partitions)
+                    changes = {**partitions, **dict.fromkeys(gone)}
                 version = written.version
                 blocks, templates = self._blocks(table, value, changes, version=version, empty=anew)
                 own = replace(value, templates=templates)
