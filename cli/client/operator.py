@@ -50,12 +50,12 @@ from ..terminal.lists import Record
 from ..terminal.output import complain, exit_code, note
 from .reaching import is_mute, no_statestored, problem, unknown_host
 
-ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
+ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped hub never does
 DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
 AT_ONCE_S: Final = 0.4  # a hub that answers at all does within milliseconds
-GREETED_S: Final = 0.5  # likewise, for a greeting to come
-DATA_S: Final = 1.0  # likewise of its port for data: a connection there is made
+GREETED_S: Final = 0.5  # a running catalogd greets within milliseconds
+DATA_S: Final = 1.0  # a connection to a hub's port for data takes milliseconds
 LOOK_S: Final = 0.1  # between two looks at a handshake
 SETTLED: Final = (Handshake.DONE, Handshake.REFUSED, Handshake.FAILED)
 MUTE: Final = (
@@ -86,9 +86,9 @@ class Operator:
         timeout_s: float = ANSWER_TIMEOUT_S,
         credential: Credential | None = None,
     ) -> None:
-        """Take the hubs to try, in turn; ``credential``: else that of this user's commands."""
+        """Take the hubs to try, in turn; ``credential`` None: that of this user's commands."""
         self._statestores = statestores
-        self.timeout_s = timeout_s  # how long each answer is waited for
+        self.timeout_s = timeout_s  # how long to wait for each answer
         self._credential = credential or find_credential(OPERATOR_KEY, environ=os.environ)
         self._link = Link(self._credential.pair)
 
@@ -96,7 +96,7 @@ class Operator:
         """Connect to the first hub that answers.
 
         Raises:
-            LinkError: none did.
+            LinkError: no hub answers.
             AuthRefused: a server does not admit this process's key.
         """
         try:
@@ -114,7 +114,7 @@ class Operator:
             at_once_s = min(self.timeout_s, AT_ONCE_S)
             return greet(self._link, known, self._credential, timeout_s=at_once_s)
         except LinkError as error:
-            if error.__cause__ is not None:  # it answers, in another protocol
+            if error.__cause__ is not None:  # a hub answers, in another protocol
                 raise
         with ThreadPoolExecutor(len(self._statestores)) as pool:
             looks = pool.map(partial(problem, credential=self._credential), known)
@@ -131,11 +131,11 @@ class Operator:
             self._link.close()
 
     def hub(self, question: Question[A]) -> A:
-        """Return what the hub answers, or the reader that ``question`` names.
+        """Return the answer of the hub, or of the reader that ``question`` names.
 
         Raises:
             NotReady: no answer in time.
-            UsageError: it is no question that a hub answers, or about nobody who is there.
+            UsageError: a hub does not answer this question, or does not have this reader.
         """
         return self._hub.inspect(question, timeout_s=self.timeout_s)
 
@@ -146,11 +146,11 @@ class Operator:
         return self._hub.inspect_readers(kind, registrations, timeout_s=self.timeout_s)
 
     def catalog(self, question: Question[A]) -> A:
-        """Return what catalogd answers.
+        """Return the answer of catalogd.
 
         Raises:
             NotReady, UsageError: as ``hub``.
-            LinkError: no catalogd is known, or is reached; says within 2 s what to do.
+            LinkError: no catalogd is known or reached; says within 2 s what to do.
         """
         with self._catalog() as catalogd:
             try:
@@ -159,10 +159,10 @@ class Operator:
                 raise LinkError(self._silence()) from error
 
     def reach_data(self) -> None:
-        """Connect to where the hub says that its data is.
+        """Connect to the address that the hub names for its data.
 
         Raises:
-            LinkError: it is not reached from here; says what to do.
+            LinkError: the address is not reached from here; says what to do.
         """
         with self._data():
             pass
@@ -170,7 +170,7 @@ class Operator:
     def clock_ahead_s(self) -> float:
         """Return how far this machine's clock is ahead of the hub's; negative if it is behind.
 
-        Takes until the hub's next heartbeat, which says when it was sent.
+        Waits for the hub's next heartbeat, which says when it was sent.
 
         Raises:
             LinkError: as ``reach_data``, or no heartbeat comes.
@@ -188,7 +188,7 @@ class Operator:
 
     @contextmanager
     def _data(self) -> Iterator[None]:
-        """Be connected to where the hub's data is; raises as ``reach_data``."""
+        """Connect to the hub's data until the block ends; raises as ``reach_data``."""
         address, servers = self.welcome.data_address, self._credential.hub_keys(str(self.address))
         self._link.connect_xsub(DATA, address, servers)
         try:
@@ -223,7 +223,7 @@ class Operator:
             yield catalogd
 
     def _reach_catalogd(self) -> None:
-        """Return when catalogd greets, or may yet do so; raises LinkError if it cannot."""
+        """Wait until catalogd greets, for AT_ONCE_S at most; raises LinkError if it cannot."""
         deadline = time.monotonic() + AT_ONCE_S
         while self._link.handshake(CATALOG) not in SETTLED:
             if time.monotonic() >= deadline:
@@ -249,10 +249,10 @@ class Operator:
 def at_each(
     statestores: tuple[Address, ...], look: Callable[[Operator], T]
 ) -> tuple[list[T], list[LinkError]]:
-    """Visit every hub, all at once; return what ``look`` found, and the failures.
+    """Visit all hubs at once; return what ``look`` found, and the failures.
 
     Raises:
-        LinkError: none did.
+        LinkError: no hub answers.
     """
     visits = each_of(statestores, look)
     failures = [one for one in visits if isinstance(one, LinkError)]
@@ -263,7 +263,7 @@ def at_each(
 
 
 def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> list[T | LinkError]:
-    """Visit every hub, all at once; return for each what ``look`` found, or the failure."""
+    """Visit all hubs at once; return what ``look`` found at each, or its failure."""
 
     def visit(address: Address) -> T | LinkError:
         try:
@@ -278,7 +278,7 @@ def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> 
 
 @contextmanager
 def asking_catalogd(address: Address) -> Iterator[Asked]:
-    """Connect to the catalogd at ``address``; yield what returns its tables, as ``Operator.hub``.
+    """Connect to the catalogd at ``address``; yield a function that returns its answers.
 
     Raises:
         LinkError: it does not answer.
@@ -301,7 +301,7 @@ def ordered(order: str, arguments: tuple[str, ...], **where: Any) -> NamedFacts:
 
 
 def shown_events(event: int, **where: Any) -> EventTexts:
-    """Have catalogd read the events of an id, as ``ordered``."""
+    """Have catalogd read the events with an id; ``where``: as of ``ordered``."""
     return _ordered("events", ("show", str(event)), EventTexts, **where)
 
 
@@ -315,7 +315,7 @@ def _ordered(
 
 
 def members_of(visit: Operator) -> list[Record]:
-    """Return a record for each client of a hub, but for commands, such as this process."""
+    """Return a record for each client of a hub, without commands such as this process."""
     found = [one for one in visit.hub(ReadSubscribers()).records() if one["role"] not in COMMANDS]
     return [{**one, "statestored": str(visit.address)} for one in found]
 
@@ -326,7 +326,7 @@ def readers_of(visit: Operator) -> list[Record]:
 
 
 def announced_at(visit: Operator) -> dict[str, Record]:
-    """Return by registration what drivers last said to a hub."""
+    """Return, by registration, the facts that drivers announced to a hub last."""
     return {one["registration"]: one for one in visit.hub(ReadDrivers()).records()}
 
 
@@ -351,19 +351,19 @@ def note_verdicts(verdicts: Mapping[str, Verdict]) -> None:
 
 
 def complain_of(failures: Sequence[LinkError]) -> int:
-    """Print which hubs did not answer; return the exit code, as others have."""
+    """Print which hubs did not answer; return the exit code if others have."""
     for error in failures:
         complain(str(error))
     return exit_code(failures[-1]) if failures else DONE
 
 
 def note_policy(left_out: str) -> bool:
-    """Return whether the key of this user's commands has databases.
+    """Return whether the key of this user's commands sees only some databases.
 
-    If so, print their addresses, and what is ``left_out`` of the result for it.
+    If so, print which, and what is ``left_out`` of the result.
 
     Raises:
-        ConfigError: there is no such key.
+        ConfigError: this user has no key.
     """
     policy = find_credential(OPERATOR_KEY, environ=os.environ).policy
     if policy is not None:
@@ -372,7 +372,7 @@ def note_policy(left_out: str) -> bool:
 
 
 def verdict_by(inspect: Asked) -> Verdict:
-    """Return the verdict of a daemon, which ``inspect`` asks."""
+    """Return the verdict of the daemon that ``inspect`` asks."""
     return verdict_in(inspect(ReadVerdict()).rows)
 
 
@@ -383,10 +383,10 @@ def facts_of(table: NamedFacts) -> dict[str, Any]:
 
 @contextmanager
 def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[Subscriber]:
-    """Open the catalog as a reader; say at once why that may take until ``timeout_s``, if it may.
+    """Open the catalog as a reader; if the hub does not serve, print why, and wait for it.
 
     Raises:
-        LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
+        LinkError: no statestored, or no catalogd behind it, answers within ``timeout_s``.
     """
     with Operator(parse_addresses(statestores, setting="statestores")) as visit:
         found = verdict_by(visit.hub)
@@ -402,7 +402,7 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
         credential=find_credential(OPERATOR_KEY, environ=os.environ),
         command=True,
     )
-    logging.disable(logging.WARNING)  # the error says what is logged meanwhile
+    logging.disable(logging.WARNING)  # the error has the text of the warnings
     try:
         subscriber.open()
     except NotReady as error:

@@ -19,8 +19,8 @@ from ...topics.keys.files import read_secret
 
 FRONT: Final = "front"
 METRICS: Final = "metrics"
-PAGE_BYTES_MAX: Final = 32 << 20  # of 10,000 partitions on a page 5 MB
-SAID_BYTES_MAX: Final = 1024  # of an answer that is none, which is shown
+PAGE_BYTES_MAX: Final = 32 << 20  # a page with 10,000 partitions has 5 MB
+SAID_BYTES_MAX: Final = 1024  # of an error page, whose text is shown
 ANSWER_S: Final = 5.0  # a page is made within 0.2 s
 
 
@@ -46,7 +46,7 @@ class Secrets:
         return ""
 
     def trusted(self) -> ssl.SSLContext:
-        """Return whom to trust; raises ConfigError if the certificates cannot be used."""
+        """Return the trusted servers; raises ConfigError if the certificates cannot be used."""
         try:
             return ssl.create_default_context(cafile=self.certificate_file)
         except OSError as error:
@@ -56,7 +56,7 @@ class Secrets:
 
 
 class PageReader:
-    """Reads pages with the same secret; a redirection is no page."""
+    """Reads pages with the same secret; it follows no redirection."""
 
     def __init__(self, secrets: Secrets) -> None:
         """Raise ConfigError if a file of ``secrets`` cannot be used."""
@@ -65,7 +65,7 @@ class PageReader:
         self._trusted = secrets.trusted()
 
     def read(self, url: str) -> tuple[dict[str, Any], list[str]]:
-        """Return the pages of the daemon at ``url`` by their names, and what is not among them."""
+        """Return the pages of the daemon at ``url`` by their names, and why others are missing."""
         problems: list[str] = []
         front = self._document(f"{url}/?json", problems)
         if not isinstance(front, dict):
@@ -80,11 +80,11 @@ class PageReader:
         try:
             return None if text is None else json.loads(text)
         except ValueError:
-            problems.append(f"{url}: what is there is no page of a daemon")
+            problems.append(f"{url}: this is not a page of a daemon")
             return None
 
     def _text(self, url: str, problems: list[str]) -> str | None:
-        """Return the page; None if there is none, of which ``problems`` says why."""
+        """Return the page; None: there is none, and the reason was added to ``problems``."""
         at = urlsplit(url)
         try:
             with closing(self._connection(at)) as connection:

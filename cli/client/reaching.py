@@ -1,9 +1,9 @@
-"""Reaching: what is at the address of a statestored that does not answer, and what to do.
+"""Reaching: what listens at the address of a statestored that does not answer, and what to do.
 
     name ──unknown──▶ ✗   connect ──refused | nothing──▶ ✗   greeting ──none | another──▶ ✗
     handshake ──our key refused | another key | the port for data | catalogd's──▶ ✗   else: it hangs
 
-Each look takes LOOK_S at most. It is taken only after a statestored has not answered.
+Each look takes LOOK_S at most, and only follows when a statestored has not answered.
 """
 
 import socket
@@ -56,9 +56,9 @@ def unknown_host(address: Address, *, limit_s: float = LOOK_S) -> str:
 
 
 def problem(address: Address, credential: Credential, *, limit_s: float = LOOK_S) -> str:
-    """Return what is at ``address`` instead of a statestored that answers, and what to do.
+    """Return what is wrong at ``address``, where no statestored answers, and what to do.
 
-    The text is empty if a server there admits our key: then it is busy, or hangs.
+    The text is empty if a server there admits our key: then that server is busy, or hangs.
     """
     return (
         unknown_host(address, limit_s=limit_s)
@@ -68,15 +68,15 @@ def problem(address: Address, credential: Credential, *, limit_s: float = LOOK_S
 
 
 def no_statestored(problems: Mapping[Address, str]) -> str:
-    """Return the error that no statestored answers, with what is at each of the addresses."""
+    """Return the error that no statestored answers, with the problem at each address."""
     each = [f"at {address}: {why or BUSY}" for address, why in problems.items()]
     return f"no statestored answers {'; and '.join(each)}"
 
 
 def nobody(addresses: Iterable[Address], credential: Credential | None = None) -> str:
-    """Return what is at each address, if no statestored is at any; empty if a statestored may be.
+    """Return the error that no address can have a statestored; empty: one of them may have it.
 
-    Without a ``credential`` any of our daemons may answer, and admit us.
+    Without a ``credential``, any of our daemons counts as a statestored that may admit us.
     """
 
     def look(address: Address) -> str:
@@ -89,9 +89,9 @@ def nobody(addresses: Iterable[Address], credential: Credential | None = None) -
 
 
 def is_mute(address: Address, *, limit_s: float = LOOK_S) -> bool | None:
-    """Return whether what takes connections at ``address`` says nothing, as a stopped process.
+    """Return whether the process that takes connections at ``address`` sends nothing.
 
-    None: nothing takes any.
+    A stopped process sends nothing. None: no process takes connections there.
     """
     try:
         return not _said(address, GREETING, limit_s=limit_s)
@@ -137,7 +137,7 @@ def _is_greeting(received: bytes) -> bool:
 
 
 def _said(address: Address, words: bytes, *, limit_s: float) -> bytes:
-    """Return how what listens begins its answer to ``words``; raises OSError if nothing does."""
+    """Return the beginning of the answer to ``words``; raises OSError if nothing listens."""
     deadline = time.monotonic() + limit_s
     host, _ = dialled(address.host)
     with socket.create_connection((host, address.port), limit_s) as peer:
@@ -152,7 +152,7 @@ def _said(address: Address, words: bytes, *, limit_s: float) -> bytes:
 
 
 def _some(peer: socket.socket) -> bytes:
-    """Return what comes next; nothing if nothing does in time."""
+    """Return the next bytes that arrive; empty: none arrive in time."""
     with suppress(TimeoutError, ConnectionResetError):
         return peer.recv(ANSWER_BYTES)
     return b""
@@ -197,7 +197,7 @@ def _handshake(link: Link, *, keys: PublicKeys) -> Handshake:
 
 
 def _within(look: Callable[[], object], limit_s: float) -> object:
-    """Return what ``look`` returns; None if it fails, or takes longer, and is left behind."""
+    """Return what ``look`` returns; None: it has failed, or takes longer and goes on alone."""
     found: list[object] = []
 
     def work() -> None:

@@ -16,9 +16,9 @@ NAMED_MAX: Final = 5  # databases, in a note
 
 
 def off_by_default(statestores: str, timeout_s: float) -> bool:
-    """Return whether catalogd follows no tables that do not say otherwise.
+    """Return whether catalogd follows only tables that say so themselves.
 
-    False, too, if it does not answer: what readers hold is shown without it.
+    False, too, if catalogd does not answer: the content of readers is shown without it.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     with suppress(LinkError), Operator(addresses, timeout_s=timeout_s) as visit:
@@ -31,8 +31,8 @@ def states_of(
 ) -> dict[str, tuple[str, str]]:
     """Return the state of each of ``tables`` that is not as it should be, and why.
 
-    Nothing if catalogd does not answer, or does not show it to our key: what readers hold is shown
-    without it.
+    Empty if catalogd does not answer, or does not show it to our key: the content of readers is
+    shown without it.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     rows: list[Record] = []
@@ -46,9 +46,9 @@ def states_of(
 def why_not(
     table: Mapping[str, str] | None, database: Mapping[str, str], *, off_by_default: bool
 ) -> str:
-    """Return what keeps a table with these parameters from being followed; empty: nothing does.
+    """Return why a table with these parameters is not followed; empty: it is followed.
 
-    ``table`` None: one of the database that does not say itself.
+    ``table`` None: a table without a parameter of its own about this.
     """
     for of, parameters in (("the table", table or {}), ("its database", database)):
         value = parameters.get(PARAMETER)
@@ -58,7 +58,7 @@ def why_not(
 
 
 def of_databases(off: Iterable[str]) -> str:
-    """Return the note that most tables of these databases are not followed; empty: of none."""
+    """Return the note that most tables of these databases are not followed; empty if ``off`` is."""
     names = list(off)
     if not names:
         return ""

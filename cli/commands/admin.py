@@ -19,9 +19,9 @@ EVERYTHING: Final = click.option("--all", "everything", is_flag=True, help="Of e
 
 
 class SyncResult(TypedDict):
-    """That everything committed is visible, and how long it took.
+    """The result of a sync, and how long it took.
 
-    ``exists``: whether there is, then, what was named; null: nothing was.
+    ``exists``: whether the named object exists now; null: none was named.
     """
 
     synced: bool
@@ -54,8 +54,8 @@ class OrderResult(TypedDict):
 def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
     """Wait until everything that the metastore has committed is visible to readers.
 
-    A named table, or database with its tables, is waited for alone. If the command times out,
-    it says who lags: the metastore, catalogd, statestored, or the reader.
+    With a name, it waits only for that table, or for that database and its tables. If the command
+    times out, it says which process lags: the metastore, catalogd, statestored, or the reader.
     """
     with catalog_at(timeout_s=timeout_s, **where) as catalog:
         begun = time.monotonic()
@@ -131,7 +131,7 @@ def refresh(name: str | None, output: str, *, data: bool, everything: bool, **wh
     """Read a partition, a table, a database or, with --all, everything from the metastore again.
 
     The command ends when the result is published. For a database, or for everything, catalogd reads
-    the names, and again the content that it holds.
+    the names, and reads the content that it holds again.
 
     Use --data as a step of a scheduler after a write that is not reported: Spark drivers list the
     files again, for a database those of all its tables. Objects that catalogd does not have yet
@@ -144,10 +144,10 @@ def refresh(name: str | None, output: str, *, data: bool, everything: bool, **wh
 
 
 def _check_extent(order: str, name: str | None, *, everything: bool, **where: Any) -> None:
-    """Check that the order names an object, or everything; print how much everything is.
+    """Check that the order names an object, or has --all; with --all print how much that is.
 
     Raises:
-        UsageError: the order names no object, and does not say that everything is meant.
+        UsageError: the order has neither, or both.
     """
     if everything and name is not None:
         raise UsageError(f"{order} {name} --all: name an object, or everything, not both")

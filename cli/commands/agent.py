@@ -6,8 +6,9 @@ from ..options.flags import command
 
 @command(hidden=True)  # no person runs it
 def agent() -> int:
-    """Attach the driver that has started it; one line of JSON on standard input says where it is.
+    """Attach the driver that has started this process.
 
-    It ends with its standard input.
+    One line of JSON on standard input says where the driver is. The process ends when its standard
+    input does.
     """
     return main()

@@ -16,7 +16,7 @@ from ..terminal.lists import Heading, Record
 from ..terminal.output import Output, note
 
 LINES_MAX: Final = 4096  # of the log, in one answer of catalogd
-SHOWN: Final = 200  # of a list, unless --limit says otherwise
+SHOWN: Final = 200  # lines of a list, unless --limit says otherwise
 SINCE: Final = click.option(
     "--since", metavar="TIME", help="How long ago at most, as 30s, 10m, 2h, 1d, or a time in UTC."
 )
@@ -25,7 +25,7 @@ SINCE: Final = click.option(
 @command()
 @click.argument("table")
 @SINCE
-@click.option("--count", type=Integer(min=1), help="Show only so many changes.")
+@click.option("--count", type=Integer(min=1), help="Show at most so many changes.")
 @statestores_option("the first that answers is used")
 @TIMEOUT
 @prints(lambda: {"TABLE": list[changes.TableChange]})
@@ -38,11 +38,11 @@ def history(
     timeout_s: float,
     output: str,
 ) -> None:
-    """Show what has become of TABLE (database.table) and its partitions, the newest first.
+    """Show the changes of TABLE (database.table) and its partitions, the newest first.
 
     For each change: when, what differs before and after, and who caused it: an event of the
-    metastore with its id, a driver, or an operator with the name of its key. It
-    reaches as far back as catalogd's --change_history_mb and --change_history_hours.
+    metastore with its id, a driver, or an operator with the name of its key. The history reaches as
+    far back as catalogd's --change_history_mb and --change_history_hours allow.
     """
     since_us = 0 if since is None else changes.since(since, now=time.time())
     db, name = parse_table_name(table)
@@ -61,21 +61,21 @@ def history(
 @command("list", short_help="Show changes and orders of all tables, the newest first.")
 @SINCE
 @click.option(
-    "--by", metavar="NAME", help="Only those of an application, a driver's id, user, key or origin."
+    "--by", metavar="NAME", help="Only changes by this application, driver id, user, key or origin."
 )
 @click.option(
     "--object",
     "pattern",
     metavar="PATTERN",
     default="",
-    help="Only those of what matches, such as shop.orders or shop.*.",
+    help="Only changes of objects that match, such as shop.orders or shop.*.",
 )
 @click.option(
     "--limit",
     type=Integer(1, LINES_MAX),
     default=SHOWN,
     show_default=True,
-    help="Show only so many.",
+    help="Show at most so many.",
 )
 @statestores_option("all are used, for the names of drivers")
 @TIMEOUT
@@ -92,10 +92,10 @@ def events(
 ) -> None:
     """Show the changes and orders of all databases and tables, the newest first.
 
-    For each: when, what became of which object, and who caused it: an event of the metastore with
-    its id, a driver with its application and user, or an operator with the name of
-    its key. Without --since, as far back as the log reaches. PATTERN is a table with its
-    partitions, a database with its tables, or one of names.
+    For each: when, which object, what change, and who caused it: an event of the metastore with
+    its id, a driver with its application and user, or an operator with the name of its key. Without
+    --since, as far back as the log reaches. PATTERN is a table with its partitions, a database with
+    its tables, or a pattern of names.
     """
     since_us = 0 if since is None else changes.since(since, now=time.time())
     asked = LINES_MAX if by or pattern else limit

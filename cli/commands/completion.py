@@ -9,7 +9,7 @@ from ...topics.errors import UsageError
 from ..options.flags import command
 
 PROGRAM: Final = "topicast"
-VARIABLE: Final = "_TOPICAST_COMPLETE"  # by which the shell asks this program what to offer
+VARIABLE: Final = "_TOPICAST_COMPLETE"  # with it the shell asks this program what to offer
 SHELLS: Final = ("bash", "zsh", "fish")
 
 

@@ -1,4 +1,4 @@
-"""The command that shows settings, and where their values come from."""
+"""The command that shows settings, their values, and the origin of each value."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, TypedDict
@@ -22,7 +22,7 @@ ONE: Final = ALL[:3]
 
 
 class Setting(TypedDict):
-    """The value of a flag of a command, and where it comes from: null is none."""
+    """The value of a flag of a command, and its origin; null: it has no value."""
 
     command: str
     flag: str
@@ -35,11 +35,12 @@ class Setting(TypedDict):
 @prints(lambda: {"": list[Setting]})
 @click.pass_context
 def config(context: click.Context, words: tuple[str, ...], output: str) -> None:
-    """Show each setting of COMMAND, its value, and where that comes from; else those that are set.
+    """Show each setting of COMMAND, its value, and where that comes from.
 
-    COMMAND is statestored, catalogd, or a command of topicast. A flag comes first, then the
-    environment, then the settings file (--config, TOPICAST_CONFIG, or topicast.toml in this
-    folder), then the default. Secrets are not shown.
+    COMMAND is statestored, catalogd, or a command of topicast; without it, the settings of all
+    commands that are set are shown. A flag comes first, then the environment, then the settings
+    file (--config, TOPICAST_CONFIG, or topicast.toml in this folder), then the default. Secrets are
+    not shown.
     """
     printed = Output(output)
     if (file := settings_file(context)) is not None:
@@ -59,7 +60,7 @@ def settings_in(context: click.Context, file: SettingsFile | None) -> list[Setti
 
     Raises:
         ConfigError: the file has a flag that does not exist, or a value that is not allowed.
-        click.BadParameter: likewise the environment.
+        click.BadParameter: the environment has.
     """
     if file is not None:
         context.default_map = file.values(context)
@@ -95,7 +96,7 @@ def _together(given: Sequence[Setting]) -> list[dict[str, object]]:
 
 
 def _context(context: click.Context, words: Sequence[str]) -> click.Context:
-    """Return a context of the command that ``words`` name, below ``context``'s program."""
+    """Return a context of the command that ``words`` name, in the program of ``context``."""
     if words[0] in daemons.places:
         found = _child(None, daemons.load(words[0]), words[0])
         rest = words[1:]

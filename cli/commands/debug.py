@@ -1,4 +1,4 @@
-"""The command that writes what daemons and this host say into one archive, for whoever helps."""
+"""The command that writes the answers of daemons and facts of this host into one archive."""
 
 import json
 import os
@@ -50,7 +50,7 @@ QUESTIONS: Final[Mapping[str, Mapping[str, Question[Any]]]] = {
     },
 }
 """The questions to each daemon, by the name of the file with the answer."""
-LOG_BYTES_MAX: Final = 8 << 20  # of each log, its end: a day of a daemon that logs each change
+LOG_BYTES_MAX: Final = 8 << 20  # of the end of each log: a day of a daemon that logs each change
 CHECK_S: Final = 10.0
 
 
@@ -67,17 +67,17 @@ CHECK_S: Final = 10.0
     type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
     multiple=True,
     metavar="FILE",
-    help=f"A log to put in, its last {LOG_BYTES_MAX >> 20} MB; may be given several times.",
+    help=f"A log whose last {LOG_BYTES_MAX >> 20} MB are put in; may be given several times.",
 )
 @option(
     "webserver_token_file",
     type=PathName(),
-    help="File with a token for the daemons' pages, in its first line, where they need one.",
+    help="File whose first line is a token for the daemons' pages, if they need one.",
 )
 @option(
     "webserver_password_file",
     type=PathName(),
-    help="Likewise name:password.",
+    help="File whose first line is name:password for the daemons' pages, if they need it.",
 )
 @option(
     "webserver_certificate_file",
@@ -96,13 +96,13 @@ def debug(
     statestores: str,
     output: str,
 ) -> int:
-    """Write what the daemons and this host say of themselves into one archive, to send or to keep.
+    """Write the facts of the daemons and of this host into one archive, to send or to keep.
 
-    It has every table and every page of each statestored and of catalogd as JSON, with their
-    settings and last lines of log, the doctor's answers, versions and settings of this host, and
-    the logs that you name. Keys and passwords are not in it; names of tables, users and hosts are.
-    It names daemons that do not answer; the exit code is 3 if none answers. Some pages are there
-    only where pages need a secret, which you name.
+    The archive has every table and every page of each statestored and of catalogd as JSON, with
+    their settings and last lines of log, the doctor's answers, versions and settings of this host,
+    and the logs that you name. Keys and passwords are not in it; names of tables, users and hosts
+    are. It names daemons that do not answer; the exit code is 3 if none answers. Some pages are in
+    it only if the pages need a secret, and you name that.
     """
     hubs = parse_addresses(statestores, setting="statestores")
     if checked_place(out).exists():
@@ -171,7 +171,7 @@ def _of_daemons(visit: Operator, parts: dict[str, Any], problems: list[str]) -> 
 
 
 def _pages_in(parts: Mapping[str, Any], problems: list[str]) -> list[str]:
-    """Return where pages of daemons are, as the daemons say in their tables; note who does not."""
+    """Return the addresses of pages that daemons name in their tables; note those that do not."""
     found: dict[str, None] = {}
     for name, rows in parts.items():
         kind, _, table = name.rpartition("/")
@@ -197,7 +197,7 @@ def _doctor(statestores: str) -> list[dict[str, Any]]:
 
 
 def _host(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return where this runs, with which versions and settings; no secret is among them."""
+    """Return the facts of this host, its versions and settings; no secret is among them."""
     ours = {name: value for name, value in environ.items() if name.startswith("TOPICAST_")}
     return {
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),

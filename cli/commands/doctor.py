@@ -33,9 +33,9 @@ def _documents() -> Documents:
     "role",
     type=click.Choice(["driver", "catalogd", "hub"]),
     default="driver",
-    help="What this machine is to run.",
+    help="What this machine runs, or is to run.",
 )
-@statestores_option("a driver's; catalogd has a flag of its own")
+@statestores_option("for a driver: catalogd has a flag of its own")
 @option(
     "timeout_s",
     type=Number(min=0, min_open=True),
@@ -49,11 +49,12 @@ def doctor(
 ) -> int:
     """Check, in order, what usually goes wrong, and say what to do.
 
-    COMMAND follows two dashes: of a driver spark-submit or python with an application, which is
-    not run: a probe takes its place; of catalogd and the hub their own command, with its flags.
+    COMMAND follows two dashes. For a driver it is spark-submit or python with an application; a
+    probe runs in place of the application. For catalogd and the hub it is their own command, with
+    its flags.
 
-    Each line is ok, warning, wrong, or not tried, if what it needs is wrong. The exit code is 1 if
-    something is wrong.
+    Each check is ok, warning or wrong, or not tried if a check that it needs is wrong. The exit
+    code is 1 if a check is wrong.
     """
     from ..doctor.checks import CheckOutcome, examine  # other commands start without them
     from ..doctor.roles import Given, checks_of

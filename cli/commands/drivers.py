@@ -49,7 +49,7 @@ NO_RULES = "no rules hold: every driver is on"
 
 
 class OrderedRule(TypedDict):
-    """A rule of operators: in which state drivers are whose application matches the pattern."""
+    """A rule of operators: the state of drivers whose application matches the pattern."""
 
     applications: str
     state: str
@@ -70,7 +70,7 @@ def _documents() -> Documents:
     show_default="all",
 )
 @click.option("--all", "every", is_flag=True, help="Switch every driver.")
-@click.option("--problems", "ill", is_flag=True, help="Show those with a problem, at length.")
+@click.option("--problems", "ill", is_flag=True, help="Show drivers with a problem, at length.")
 @click.option("--rules", is_flag=True, help="Show the rules that were ordered, the newest last.")
 @statestores_option("all are used; an order goes through the first that answers")
 @TIMEOUT
@@ -91,9 +91,9 @@ def drivers(
     off is plain Spark; dry-run only counts what would be refreshed. A rule takes effect within a
     second, also in drivers that attach later, and is kept until another rule replaces it. The
     newest rule that matches an application holds; 'on --all' ends all rules. A subscriber that does
-    not answer is shown, because it may be a driver. The state is what the driver is, with the
-    reason if it is not live, or does without something; control is what it is set to. A driver that
-    has ended is listed for an hour, as gone.
+    not answer is shown, because it may be a driver. The column state says how the driver works,
+    with the reason if it is not live or lacks something; control says how it is switched. A driver
+    that has ended is listed for an hour, as gone.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     if state is not None and every == (app is not None):
@@ -128,7 +128,7 @@ def drivers(
 
 
 def switched(state: str, pattern: str) -> str:
-    """Return what an order to drivers has done, as a sentence."""
+    """Return the result of an order to drivers, as a sentence."""
     whose = "all drivers are" if pattern == EVERY else f"drivers of {pattern} are"
     return (
         f"{whose} {state}, also those that attach later; topicast drivers --rules shows all rules"
@@ -155,7 +155,7 @@ def _rules(facts: NamedFacts) -> list[OrderedRule]:
 
 
 def drivers_of(visit: Operator) -> list[Record]:
-    """Return one record for each driver of a hub, also of a driver that is gone, or may be none."""
+    """Return a record for each driver of a hub, with those that are gone, or may be no drivers."""
     readers, announced = readers_of(visit), announced_at(visit)
     alive = [one["registration"] for one in readers if one["state"] != "LOST"]
     answers = visit.readers(ReadDriver, alive)

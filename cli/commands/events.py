@@ -27,20 +27,21 @@ LINE_MAX: Final = 80
 
 
 class ByDefault(click.Group):
-    """A group of which one command, LIST, need not be named: its options may follow the group."""
+    """A group whose command LIST need not be named: its options may follow the group."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put LIST before arguments that begin with none of the commands."""
+        """Put LIST before arguments that do not begin with a command."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = [LIST, *args]
         return super().parse_args(ctx, args)
 
 
 class EventsState(TypedDict):
-    """Whether events are followed, because of what, and since when, in microseconds since 1970.
+    """Whether events are followed, why, and since when.
 
-    ``since_us``: 0: since catalogd's start. ``passed_from``, ``passed_to``: the ids of the first
-    and the last event that 'skip' has passed; 0: it was another order.
+    ``since_us``: microseconds since 1970; 0: since catalogd's start. ``passed_from``,
+    ``passed_to``: the ids of the first and the last event that 'skip' has passed; 0: it was another
+    order.
     """
 
     state: str
@@ -51,7 +52,7 @@ class EventsState(TypedDict):
 
 
 class TableCostRow(TypedDict):
-    """The cost of the reads of a table from the metastore, since catalogd's start."""
+    """The reads of a table from the metastore since catalogd's start, and the seconds they took."""
 
     table: str
     reads: int
@@ -114,7 +115,7 @@ def status(*, statestores: str, timeout_s: float, output: str) -> None:
     with Operator(addresses, timeout_s=timeout_s) as visit:
         facts = facts_of(visit.catalog(ReadEvents()))
         costs = visit.catalog(ReadEventCosts()).records()
-    note_policy("what tells of other databases is left out")
+    note_policy("facts about other databases are left out")
     named = ", ".join(f"{one['table']} {one['seconds']:.1f} s" for one in costs if one["table"])
     Output(output).facts(
         {**facts, "costliest_tables": costs}, (told(facts) | {COSTS: named}).items()
@@ -125,10 +126,10 @@ def status(*, statestores: str, timeout_s: float, output: str) -> None:
 @ORDER_OPTIONS
 @prints(lambda: {"": EventsState})
 def pause(output: str, **where: Any) -> None:
-    """Follow no events until 'start', also over a restart of catalogd.
+    """Follow no events until 'start', even if catalogd restarts.
 
-    What was read before is published. Readers are told that changes do not arrive, and by whom
-    events are paused; syncs fail with that reason. 'refresh' reads single objects meanwhile.
+    Changes that were read before are published. Readers are told that changes do not arrive, and
+    who has paused events; syncs fail with that reason. 'refresh' reads single objects meanwhile.
     """
     _order(output, "pause", **where)
 
@@ -155,10 +156,11 @@ def start(event: int | None, output: str, **where: Any) -> None:
 @ORDER_OPTIONS
 @prints(lambda: {"": EventsState})
 def skip(event: int, output: str, **where: Any) -> None:
-    """Pass the events that were not read up to ID, and read again what they may concern.
+    """Pass the events up to ID that were not read, and read again what they may have changed.
 
-    It says which these are: ID alone as a rule, for those before it were read already. An event
-    that the metastore cannot send is passed by itself, after it has failed for some time.
+    The command prints which events it has passed: as a rule ID alone, because earlier events were
+    read already. catalogd itself passes an event that the metastore has failed to send for some
+    time.
     """
     _order(output, "skip", str(event), **where)
 
@@ -168,7 +170,7 @@ def skip(event: int, output: str, **where: Any) -> None:
 @ORDER_OPTIONS
 @prints(lambda: {"ID": list[ShownEvent]})
 def show(event: int, output: str, **where: Any) -> None:
-    """Show one event as the metastore has it, and what became of it, if that is known still.
+    """Show one event as the metastore has it, and its outcome, if that is still known.
 
     Writers of Hive 2.3 that commit at once may give one id to several events: all are shown.
     """
@@ -189,7 +191,7 @@ def show(event: int, output: str, **where: Any) -> None:
 def tail(count: int | None, *, statestores: str, timeout_s: float, output: str) -> None:
     """Show the last events, then each new one once it is published or left out, until Ctrl-C.
 
-    A line has the time, the id, the type, what became of the event, and its object.
+    A line has the time, the id, the type, the outcome, and the object of an event.
     """
     printed, addresses = Output(output), parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit, suppress(KeyboardInterrupt):
@@ -198,7 +200,7 @@ def tail(count: int | None, *, statestores: str, timeout_s: float, output: str) 
 
 
 def _logged(visit: Operator) -> Iterator[Record]:
-    """Yield the last events, and then each new event, without an end."""
+    """Yield the last events, then each new event, without an end."""
     asked = ReadEventLog(newest=True)
     while True:
         for one in visit.catalog(asked).records():
@@ -233,7 +235,7 @@ def _order(output: str, *words: str, **where: Any) -> None:
 
 
 def done_in_words(facts: Mapping[str, Any], words: tuple[str, ...]) -> str:
-    """Return what an order has done, as a sentence."""
+    """Return the result of an order, as a sentence."""
     verb, *at = words
     of = f" {' '.join(at)}" if at else ""
     first, last = facts.get("passed_from", 0), facts.get("passed_to", 0)

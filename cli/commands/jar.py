@@ -20,10 +20,10 @@ from ..terminal.output import Output, WrittenFile, checked_place, written
 def jar(*, out: Path, output: str) -> int:
     """Write the jar that attaches drivers in Python, spark-sql, Thrift servers and all others.
 
-    Put it on the class path of drivers, or into the folder jars of a Spark: it does nothing where
-    no statestores are named. Agents run by this Python where no setting names another command, and
-    it is there. The jar fits Spark 3.5 and later, and is built by the compiler of the Spark in
-    SPARK_HOME, of the spark-submit on the PATH, or of PySpark.
+    Put it on the class path of drivers, or into the folder jars of a Spark. It does nothing in a
+    driver that names no statestores. Its agents run with this Python, if that is on the driver's
+    host and no setting names another command. The jar fits Spark 3.5 and later, and is built by the
+    compiler of the Spark in SPARK_HOME, of the spark-submit on the PATH, or of PySpark.
     """
     checked_place(out)
     content = build_jar(os.environ)

@@ -44,7 +44,7 @@ class ListedClient(TypedDict):
 
 
 class KeyFolder(TypedDict):
-    """The folder of keys that ``init`` has filled, or that was there."""
+    """The folder of keys, which ``init`` has filled, or found filled."""
 
     keys_dir: str
 
@@ -58,14 +58,14 @@ class AddedClient(TypedDict):
 
 
 class RevokedClient(TypedDict):
-    """A client that is admitted no longer."""
+    """A client that is not admitted any more."""
 
     name: str
     public: str
 
 
 class RotatedKey(TypedDict):
-    """The key of a daemon, and the next key; empty: not known here."""
+    """The key of a daemon, and its next key; empty: not known here."""
 
     name: str
     public: str
@@ -98,8 +98,8 @@ def init(keys_dir: str | None, output: str) -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), required=True, help="What it may do.")
 @click.option("--address", default="", help="Of a hub: where it is reached, tcp://host:port.")
-@click.option("--databases", help="Those that it may see, as sales,finance_*; else all.")
-@click.option("--out", help="Its key file, else in the folder; -: printed, and kept nowhere.")
+@click.option("--databases", help="Databases that it may see, as sales,finance_*; else all.")
+@click.option("--out", help="Its key file, else a file in the folder; -: print it, keep no copy.")
 @KEYS_DIR
 @prints(lambda: {"NAME": AddedClient})
 def add(
@@ -116,8 +116,8 @@ def add(
 
     A driver reads and reports what it writes, an operator reads and gives orders, an observer
     reads. With --databases, a driver or observer receives nothing of any other database: no names,
-    no changes, no sizes. Any reader of the file can act as that client, so only
-    its owner may read it; with --out no copy is left.
+    no changes, no sizes. Any reader of the file can act as that client, so only its owner may read
+    the file; with --out no copy is left in the folder.
     """
     if (role == ClientRole.HUB) is not bool(address):
         allowed = "a key of role hub needs --address tcp://host:port; other roles have none"
@@ -152,7 +152,7 @@ def list_(keys_dir: str | None, output: str) -> None:
 @KEYS_DIR
 @prints(lambda: {"NAME": ListedClient})
 def show(name: str, keys_dir: str | None, output: str) -> None:
-    """Show the client NAME; its secret is in its key file alone."""
+    """Show the client NAME; its secret is only in its key file."""
     found = [one for one in _clients(keys_dir) if one["name"] == name]
     if not found:
         raise ConfigError("name", name, "one of those that topicast keys list shows")
@@ -177,10 +177,10 @@ def revoke(name: str, keys_dir: str | None, output: str) -> None:
 def rotate(*, now: bool, keys_dir: str | None, output: str) -> None:
     """Give each daemon of the folder the next of its two keys, and draw another next key.
 
-    They take it within a second, without a restart. Every driver and command that runs knows the
-    next keys and goes on, and a key file that was written since the last rotation is good for this
-    rotation only. So rotate once, bring new key files to where they are needed, then rotate
-    again. A hub on another host has its own folder: rotate its key there.
+    The daemons take it within a second, without a restart. Every driver and command that runs knows
+    the next keys and goes on. A key file that was written since the last rotation is good for this
+    rotation only. So rotate once, bring new key files to where they are needed, then rotate again.
+    A hub on another host has its own folder: rotate its key there.
 
     With --now both keys of each daemon are replaced, and every client with a key file elsewhere
     needs a new key: 'revoke' and 'add' make it.

@@ -1,4 +1,4 @@
-"""The commands that show what nobody holds: catalogd reads it from the metastore."""
+"""The commands that show facts that no process holds: catalogd reads them from the metastore."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -51,9 +51,9 @@ class ListedFunction(TypedDict):
 
 
 class ListedStatistics(TypedDict):
-    """The statistics of a column; ``partition`` empty: of the table. null: they do not say.
+    """The statistics of a column; null: they do not have it. ``partition`` empty: of the table.
 
-    ``version``: of the table, as it was before they were read.
+    ``version``: of the table, before the statistics were read.
     """
 
     partition: str
@@ -75,7 +75,7 @@ class ListedStatistics(TypedDict):
 @READER_OPTIONS
 @prints(lambda: {"DATABASE": list[ListedFunction]})
 def functions(database: str, output: str, **where: Any) -> None:
-    """List the permanent functions of DATABASE, as the metastore has them now."""
+    """List the permanent functions that DATABASE has in the metastore now."""
     with catalog_at(**where) as catalog:
         found = catalog.functions(database)
     Output(output).rows(FUNCTIONS, [_function_row(one) for one in found], nothing="no function")
@@ -90,11 +90,11 @@ def functions(database: str, output: str, **where: Any) -> None:
 def statistics(
     table: str, partitions: tuple[str, ...], output: str, *, columns: str | None, **where: Any
 ) -> None:
-    """List the column statistics of TABLE (database.table), as the metastore has them now.
+    """List the column statistics that TABLE (database.table) has in the metastore now.
 
-    PARTITIONS are names such as ds=2026-11-01; without them these are of the table as a whole,
-    which Hive keeps of tables without partitions only. ANALYZE TABLE … COMPUTE STATISTICS FOR
-    COLUMNS of Hive writes them; those of Spark are parameters of the table (topicast describe).
+    PARTITIONS are names such as ds=2026-11-01. Without them, the statistics of the whole table are
+    listed, which Hive keeps only for tables without partitions. ANALYZE TABLE … COMPUTE STATISTICS
+    FOR COLUMNS of Hive writes them; those of Spark are parameters of the table (topicast describe).
     """
     names = None if columns is None else [one.strip() for one in columns.split(",")]
     with catalog_at(**where) as catalog:
@@ -108,17 +108,17 @@ def statistics(
 def _check(
     catalog: Subscriber, table: str, *, columns: Sequence[str], partitions: Sequence[str]
 ) -> None:
-    """Return if the table has these columns and partitions: the metastore says nothing of others.
+    """Check that the table has these columns and partitions; the metastore ignores others.
 
     Raises:
         NoSuchObject: there is no such table or partition.
-        UsageError: the table has no such column; names those that it has.
+        UsageError: the table has no such column; names the columns that it has.
     """
     found = catalog.table(table)
     known = [one.name for one in found.columns]
     if unknown := [one for one in columns if one.lower() not in map(str.lower, known)]:
         raise UsageError(
-            f"{table} has no column {', '.join(unknown)}, of which there are statistics; it has "
+            f"{table} has no column {', '.join(unknown)} with statistics; name one of "
             f"{', '.join(known)}"
         )
     if partitions:

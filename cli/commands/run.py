@@ -67,13 +67,13 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
 
 
 def _look(statestores: str) -> None:
-    """Say, while the application starts, that no statestored is there, and what is instead."""
+    """Print, while the application starts, that no statestored answers, and why."""
     from ...topics.keys.folder import DRIVER, KEY, KEY_FILE, find_credential
     from ...topics.settings import parse_addresses
     from ..client.reaching import nobody
 
-    with suppress(ConfigError):  # the driver says so
-        is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # Spark may, too
+    with suppress(ConfigError):  # the driver reports it
+        is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # else Spark may name it
         key = find_credential(DRIVER, environ=os.environ) if is_named else None
         if problem := nobody(parse_addresses(statestores, setting="statestores"), key):
             click.echo(f"topicast: {problem}; until one does, this is plain Spark", err=True)

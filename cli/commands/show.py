@@ -45,7 +45,7 @@ class ListedTable(TypedDict):
     """A table or a view.
 
     ``state``: not followed, loading, unreadable, or partitions unreadable; empty: it is as it
-    should be. ``why``: in what way it is not.
+    should be. ``why``: the reason for the state.
     """
 
     database: str
@@ -61,7 +61,7 @@ class PlacedTable(ListedTable):
 
 
 class SweptTableRow(ListedTable):
-    """A table with what the last sweep has found of its files; null: none has seen it."""
+    """A table with the files that the last sweep has found; null: no sweep has seen it."""
 
     files: int | None
     bytes: int | None
@@ -88,7 +88,7 @@ class Watched(TypedDict):
 
 
 class DescribedDatabase(TypedDict):
-    """A database. ``followed``: whether its tables are, that do not say otherwise."""
+    """A database. ``followed``: whether its tables are, unless they say otherwise."""
 
     followed: bool
     name: str
@@ -102,8 +102,8 @@ class DescribedDatabase(TypedDict):
 class DescribedTable(TypedDict):
     """A table; ``columns`` as Spark sees them, ``metastore_columns`` as Hive does.
 
-    ``followed``: whether its events are, or else what is held is as of its last read. ``state``: as
-    of ``tables``, and ``why``: which partitions cannot be read, for example.
+    ``followed``: whether its events are followed; else its content is as of its last read.
+    ``state``, ``why``: as of ``tables``.
     """
 
     state: str
@@ -128,11 +128,11 @@ class DescribedTable(TypedDict):
 @click.option(
     "--match",
     metavar="TEXT",
-    help="Only those whose full names contain this text, or match it if it has a *.",
+    help="Only tables whose full names contain this text, or match it if it has a *.",
 )
-@click.option("--topics", is_flag=True, help="Show the topic that each is in.")
-@click.option("--limit", type=Integer(min=1), help="Show only so many.")
-@click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
+@click.option("--topics", is_flag=True, help="Show the topic that each table is in.")
+@click.option("--limit", type=Integer(min=1), help="Show at most so many.")
+@click.option("--files", is_flag=True, help="Show the counts of files that sweeps have found.")
 @READER_OPTIONS
 @prints(
     lambda: {"": list[ListedTable], "--topics": list[PlacedTable], "--files": list[SweptTableRow]}
@@ -316,7 +316,7 @@ def _properties(found: Table | Database) -> list[tuple[str, str | int]]:
 
 
 def _other_columns(found: Table | Database) -> list[tuple[str, str]]:
-    """Return the metastore's columns as a property, where Spark has columns of its own."""
+    """Return the metastore's columns as a property, if Spark has columns of its own."""
     if isinstance(found, Database):
         return []
     columns = (*found.metastore_columns, *found.metastore_partition_columns)

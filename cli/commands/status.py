@@ -27,7 +27,7 @@ from ..terminal.output import Output, complain
 from ..terminal.schemas import Fields, fields_of
 from ..terminal.screen import clear, draw_again
 
-IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
+IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that repeat the verdict
 WATCH_S: Final = 2.0  # between two looks: an operator reads for longer
 CATALOGD_PORT: Final = 26000  # where catalogd takes requests unless set
 COUNTED: Final = ("with_problem", "with_another_hub")  # drivers, beside those of each state
@@ -80,7 +80,7 @@ def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, outpu
     hubs = parse_addresses(statestores, setting="statestores")
     named = parse_addresses(catalogd, setting="catalogd") if catalogd else ()
     printed = Output(output)
-    note_policy("what counts other databases, too, is left out")
+    note_policy("counts that include other databases are left out")
     if not watch:
         return _show(stack_at(hubs, named), printed, verbose=verbose)
 
@@ -108,7 +108,7 @@ def _show(stack: Installation, printed: Output, *, verbose: bool, stream: bool =
 
 
 def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Installation:
-    """Return what all daemons answer; ``named``: where catalogd is, should no hub say it."""
+    """Return the answers of all daemons; ``named``: where catalogd is, if no hub names it."""
     found = each_of(hubs, _look)
     answers = [one for one in found if isinstance(one, Installation)]
     stacks = [
@@ -127,7 +127,7 @@ def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Inst
 
 
 def stack_again(before: Installation) -> Installation:
-    """Return what those daemons answer that did ``before``; of the others what was found then."""
+    """Return new answers of the daemons that answered ``before``, and the others as they were."""
     addresses = ",".join(one.address for one in before.hubs if one.facts)
     hubs = parse_addresses(addresses, setting="statestores")
     look = _look if before.catalogd.facts else _look_at_hub
@@ -199,7 +199,7 @@ def _alone(addresses: tuple[Address, ...]) -> Installation:
             return _with_catalogd((), str(address), inspect)
     tried = ", ".join(map(str, addresses))
     problem = (
-        f"nothing is known of catalogd: no statestored answers, which would name it, and none "
+        f"catalogd is not found: no statestored answers, which would name it, and no catalogd "
         f"answers at {tried}; give its address with --catalogd"
     )
     return Installation(
@@ -208,7 +208,7 @@ def _alone(addresses: tuple[Address, ...]) -> Installation:
 
 
 def _facts(inspect: Asked) -> dict[str, Any]:
-    """Return the facts of the daemon that ``inspect`` asks for tables, but those of its verdict."""
+    """Return the facts of the daemon that ``inspect`` asks, without those of its verdict."""
     facts = facts_of(inspect(ReadStatus()))
     shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
     return shown | {"offers": offered_names(int(facts["offers"] or 0))}

@@ -32,11 +32,11 @@ MINUTES_US: Final = MINUTES * 60 * 1_000_000
 def top(*, once: bool, statestores: str, output: str) -> int:
     """Show rates, lag, drivers by state and the busiest tables, again and again, until q or Ctrl-C.
 
-    Rates are those since the picture before. A table is busy by its changes, and those of its
-    partitions, in the last 10 minutes; by is who has caused the newest.
+    Rates are averages since the last picture. The busiest tables have the most changes, with
+    those of their partitions, in the last 10 minutes; the column by names who caused the newest.
     """
     hubs, printed = parse_addresses(statestores, setting="statestores"), Output(output)
-    note_policy("what counts other databases, too, is left out")
+    note_policy("counts that include other databases are left out")
     log, before = Log(hubs), _look(hubs)
     is_one = once or not printed.is_terminal
     if is_one:  # before what takes another second
@@ -70,7 +70,7 @@ class Log:
         self._drivers: list[Record] = []
 
     def read(self, now: Look) -> list[Record]:
-        """Return what has changed in the minutes before ``now``; nothing new if nobody says."""
+        """Return the changes of the minutes before ``now``; no new ones if catalogd is silent."""
         from_us = now.at_us - MINUTES_US
         since_us = max(self._lines[0]["time_us"] if self._lines else 0, from_us)
         if now.stack.catalogd.facts:
@@ -88,14 +88,14 @@ class Log:
 
 
 def _look(hubs: tuple[Address, ...]) -> Look:
-    at_us = time.time_ns() // 1000  # a daemon that does not answer takes the most of a look
+    at_us = time.time_ns() // 1000  # before the look: a daemon that does not answer delays it
     return Look(at_us=at_us, stack=stack_at(hubs))
 
 
 def _second(first: Look) -> Look:
-    """Return another look, FIRST_S after the first one began, at the daemons that answered then.
+    """Return another look, FIRST_S after the first began, at the daemons that answered then.
 
-    Only they have rates, and what is wrong with the others is to be said soon.
+    Only they have rates, and a look at the others would delay the picture.
     """
     if not any(one.facts for one in first.stack.hubs):
         return first

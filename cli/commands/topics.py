@@ -35,7 +35,7 @@ from ..terminal.output import Output, note
 from ..terminal.schemas import Fields, fields_of
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
-ASKED_MAX: Final = 32  # readers that are behind, of which each is asked how far in one topic
+ASKED_MAX: Final = 32  # readers that are behind, each of which is asked for its versions
 MEMBERS: Final = (
     *(Heading(name="name", rank=0), Heading(name="role"), Heading(name="state", rank=0)),
     Heading(name="registration", title="id", rank=2, text=short),
@@ -58,7 +58,7 @@ TOPICS: Final = (
     Heading(name="minimal_bytes", wide=True),
 )
 ABOUT: Final = ("name", "registration", "held_bytes", "budget_bytes")
-"""The facts that --why has of a subscriber, beside its topics."""
+"""The facts of a subscriber that --why shows, besides its topics."""
 WHY: Final = (
     *(Heading(name="level", rank=0), Heading(name="count", title="topics")),
     *(Heading(name="bytes", text=size), Heading(name="full_bytes", title="in full", text=size)),
@@ -122,16 +122,16 @@ def _documents_of_subscribers() -> Documents:
 
 @command()
 @click.argument("topic", metavar="[TOPIC]", required=False)
-@click.option("--all", "every", is_flag=True, help="Show those that hold nothing, too.")
+@click.option("--all", "every", is_flag=True, help="Show topics that hold nothing, too.")
 @click.option(
     "--why",
     metavar="[SUBSCRIBER]",
     is_flag=False,
     flag_value="",
     default=None,
-    help="Show the levels that a subscriber chose, and its reasons; the only one if none is named.",
+    help="Show the levels that a subscriber chose, and why; name it if there are several.",
 )
-@click.option("--table", metavar="DB.TABLE", help="With --why: of the topic of this table alone.")
+@click.option("--table", metavar="DB.TABLE", help="With --why: only for the topic of this table.")
 @READER_OPTIONS
 @prints(_documents_of_topics)
 def topics(
@@ -147,8 +147,8 @@ def topics(
     """Show the topics that are in use: bytes, and members at each level.
 
     TOPIC, a number or 'namespace', shows one topic: its tables, its readers, and who is behind. A
-    SUBSCRIBER is named as 'topicast subscribers' does, by its application, or by the beginning of
-    its id. A subscriber that is behind delays nobody else.
+    SUBSCRIBER is its name in 'topicast subscribers', its application, or the beginning of its id. A
+    subscriber that is behind delays nobody else.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     printed = Output(output)
@@ -163,7 +163,7 @@ def topics(
         return _show_topic(_number(topic), printed, statestores=statestores, **where)
     with Operator(addresses) as visit:
         records = visit.hub(ReadTopics()).records()
-    note_policy("what counts other databases, too, is left out")
+    note_policy("counts that include other databases are left out")
     if printed.is_json:
         printed.rows(TOPICS, records, nothing="")
         return 0
@@ -175,7 +175,7 @@ def topics(
 
 
 @command()
-@click.option("--topics", "by_topic", is_flag=True, help="Show the topics of each, by level.")
+@click.option("--topics", "by_topic", is_flag=True, help="Show the topics of each by level.")
 @statestores_option("all are used")
 @prints(_documents_of_subscribers)
 def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
@@ -204,7 +204,7 @@ def late_first(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def in_use(records: Sequence[Record]) -> list[Record]:
-    """Return the topics that hold something, or are behind; those first, then by size."""
+    """Return the topics that hold something, or are behind; the latter first, then by size."""
 
     def is_behind(one: Record) -> bool:
         return bool(one["lag_versions"]) or one["state"] != "LIVE"
@@ -216,7 +216,7 @@ def in_use(records: Sequence[Record]) -> list[Record]:
 def topic_lines(
     topic: Record, tables: Sequence[str], readers: Sequence[TopicReader], *, width: int
 ) -> list[str]:
-    """Return one topic: what it holds, its tables, its readers, and who is behind."""
+    """Return the lines about one topic: its size, tables and readers, and who is behind."""
     head = f"topic {topic_name(topic['topic'])}: {topic['state']}, version {topic['version']}"
     if topic.get("entries") is not None:
         head += f", {amount(topic['entries'], 'entry', 'entries')}, {size(topic['full_bytes'])}"
@@ -325,7 +325,7 @@ def _show_why(
 
 
 def _check_known(catalog: Subscriber, table: str) -> None:
-    """Raise NoSuchObject if there is no such table: each name would be of some topic."""
+    """Raise NoSuchObject if there is no such table, because any name belongs to some topic."""
     db, name = parse_table_name(table)
     known = catalog.tables(db)
     if name not in known:
@@ -336,7 +336,7 @@ def _check_known(catalog: Subscriber, table: str) -> None:
 def _of_table(
     table: str, records: Sequence[Record], about: Record, *, called: str, num_topics: int
 ) -> tuple[Record, str]:
-    """Return why a subscriber holds ``table`` at its level, for programs and to read."""
+    """Return why a subscriber follows ``table`` at its level, as a document and as text."""
     name = parse_table_name(table)
     number = table_topic(*name, num_topics)
     one = next(record for record in records if record["topic"] == number)
@@ -349,12 +349,12 @@ def _of_table(
 
 
 def meant(readers: list[Record], named: str) -> Record:
-    """Return the reader with this name or application, or with a registration that begins so.
+    """Return the reader with this name or application, or whose registration begins with it.
 
     Raises:
-        NoSuchObject: no reader has it.
+        NoSuchObject: there is no such reader.
         UsageError: there are several.
-        LinkError: it has lost its hub.
+        LinkError: the reader has lost its hub.
     """
     names = ("name", "application", "application_id")
     found = [one for one in readers if named and named in [one.get(name) for name in names]] or [
@@ -374,7 +374,7 @@ def meant(readers: list[Record], named: str) -> Record:
 
 
 def _known_readers(visit: Operator) -> list[Record]:
-    """Return a record for each reader, of a driver with its application."""
+    """Return a record for each reader; if it is a driver, with its application."""
     drivers = announced_at(visit)
     names = ("application", "application_id")
     return [

@@ -53,7 +53,7 @@ def test_interrupted_call_of_spark_ends_the_command_without_a_traceback(
         job.send_signal(number)
     _, said = job.communicate(timeout=60)
     assert "Traceback" not in said
-    assert "error: interrupted: what is done stays; run it again for the rest\n" in said
+    assert "error: interrupted: finished work stays; run it again for the rest\n" in said
     assert job.returncode == 130
 
 
@@ -66,5 +66,5 @@ def test_command_that_is_interrupted_while_spark_starts_says_when_it_ends(
     printed, rest = job.communicate(timeout=60)
     said += rest
     assert "interrupted while Spark starts: ends as soon as Spark has started" in said
-    assert "error: interrupted: what is done stays" in said
+    assert "error: interrupted: finished work stays" in said
     assert ("Traceback" not in said, printed, job.returncode) == (True, "", 130)

@@ -20,7 +20,7 @@ from .frame import Frame, pipeline_command, run_pipeline
 if TYPE_CHECKING:
     from ....catalog.metastore.hive_site import MetastoreFlags
 
-ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
+ORDER_S: Final = 600.0  # enough to read a database of 100,000 tables again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class AuditFrame(Frame):
     """How the metastore is reached, and whether differences are repaired."""
 
     hive_metastore_uris: str | None = flag(
-        "The metastore, as catalogd has it.",
+        "URIs of the metastore that catalogd follows.",
         default=None,
         shown="that of --hive_site, else of Spark's configuration, else catalogd's",
         metavar="URIS",
@@ -37,7 +37,9 @@ class AuditFrame(Frame):
         "Hive's settings of the metastore's clients, hive-site.xml; executors read it, too.",
         default=None,
     )
-    repair: bool = option("Have catalogd read again what differs, or send it again.", default=False)
+    repair: bool = option(
+        "Have catalogd read differing objects again, or send them again.", default=False
+    )
 
 
 @pipeline_command(
@@ -47,10 +49,11 @@ class AuditFrame(Frame):
     short_help="Compare metastore, hubs and a subscriber with catalogd's store.",
 )
 def audit(options: AuditOptions, frame: AuditFrame) -> int:
-    """Compare the metastore, every hub and a subscriber with what catalogd's store holds.
+    """Compare the metastore, every hub and a subscriber with the content of catalogd's store.
 
-    What the metastore or a subscriber has otherwise is compared again after catalogd has caught up;
-    what differs still is shown, and the exit code is 1. --repair needs an operator's key.
+    An object that differs at the metastore or a subscriber is compared again after catalogd has
+    caught up. Differences that remain are shown, and the exit code is 1. --repair needs an
+    operator's key.
     """
     from ....catalog.metastore.hive_site import MetastoreFlags, metastore_client
     from ....catalog.metastore.hms import connection
@@ -72,7 +75,7 @@ def audit(options: AuditOptions, frame: AuditFrame) -> int:
 def named(flags: "MetastoreFlags", spark: Any, statestores: str) -> "MetastoreFlags":
     """Return ``flags`` with the metastore of Spark's configuration if they name none.
 
-    If that does not name one either, it is the metastore that catalogd follows.
+    If Spark's configuration names none either, take the metastore that catalogd follows.
 
     Raises:
         LinkError: catalogd is needed for this, and does not answer.
@@ -89,11 +92,11 @@ def named(flags: "MetastoreFlags", spark: Any, statestores: str) -> "MetastoreFl
 
 
 def mended(side: str, name: str, *, statestores: str) -> None:
-    """Have catalogd mend what ``side`` has of the database or table ``name``; wait until it has.
+    """Have catalogd mend the database or table ``name``, which differs on ``side``; wait for it.
 
-    It reads again what the metastore has otherwise: of a table that it does not know, the database.
-    A table that a hub or a subscriber has otherwise gets a new version, and so is sent once more,
-    or it is deleted there; for a database itself there is no such order.
+    If it differs at the metastore, catalogd reads it again; for a table that catalogd does not
+    know, it reads the database. A table that differs at a hub or a subscriber gets a new version,
+    so that it is sent once more, or deleted there. For a database there is no such order.
     """
     where: dict[str, Any] = {"statestores": statestores, "timeout_s": ORDER_S}
     db, _, table = name.partition(".")

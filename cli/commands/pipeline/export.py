@@ -12,11 +12,11 @@ def _documents() -> Documents:
 
 
 @pipeline_command(
-    ExportOptions, _documents, short_help="Write the catalog, and what has changed, as Parquet."
+    ExportOptions, _documents, short_help="Write the catalog and its changes as Parquet."
 )
 def export(options: ExportOptions, frame: Frame) -> int:
-    """Write the catalog as Parquet below PATH, and what has changed since the last run.
+    """Write the catalog as Parquet below PATH, and its changes since the last run.
 
-    docs/pipelines.md says what is written there.
+    docs/pipelines.md describes the files.
     """
     return run_pipeline("export", write, options, frame=frame, metastore=False)

@@ -19,16 +19,16 @@ def _documents() -> Documents:
     FilesOptions,
     _documents,
     name="files",
-    short_help="List the files of tables; report what no event has told.",
+    short_help="List the files of tables; report changes that made no event.",
 )
 def list_files(options: FilesOptions, frame: Frame) -> int:
-    """List the files of tables and partitions, and report what changed without an event.
+    """List the files of tables and partitions, and report changes that made no event.
 
     After the run, attached drivers read the files that were put under tables without an event or a
-    report. A run lists what may have changed since the last run, which catalogd keeps, and goes on
-    where a run was killed; --full lists everything; --dry_run counts the LIST requests beforehand.
-    With --watch a new file is found within a second where folders have times (local disks, HDFS),
-    and all tables are swept again and again.
+    report. catalogd keeps what a run has found, so the next run lists only what may have changed,
+    and continues a run that was killed; --full lists everything; --dry_run counts the LIST requests
+    beforehand. With --watch a new file is found within a second if the file system keeps the times
+    of folders (local disks, HDFS), and all tables are swept again and again.
     """
     output = Output(frame.output)
 

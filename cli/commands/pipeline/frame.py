@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ....pipeline.options import RunOptions
     from ....pipeline.progress import RunProgress, RunReport
 
-LINE_S: Final = 10.0  # between two lines of progress where there is no terminal
-REWRITE_S: Final = 0.2  # between two of a terminal
-PROBLEMS_SHOWN_MAX: Final = 20  # the report has them all
+LINE_S: Final = 10.0  # between two lines of progress without a terminal
+REWRITE_S: Final = 0.2  # between two lines of progress on a terminal
+PROBLEMS_SHOWN_MAX: Final = 20  # the report has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,13 @@ class Frame:
     """How a command runs its pipeline, and where the results go."""
 
     master: str | None = option(
-        "Where Spark runs, as spark-submit has it; else its own.", default=None
+        "Where Spark runs, as spark-submit takes it; else as Spark is configured.", default=None
     )
     conf: tuple[str, ...] = option("A property of Spark.", default=(), metavar="KEY=VALUE")
     packages: str | None = option("Packages that Spark fetches.", default=None, metavar="LIST")
-    report: str | None = option("Write a report to it, in JSON.", default=None, metavar="FILE")
+    report: str | None = option(
+        "Write a report in JSON to this file.", default=None, metavar="FILE"
+    )
     output: str = "table"
 
 
@@ -64,8 +66,9 @@ def pipeline_command(
 ) -> Callable[[Callable[[Any, Any], int]], click.Command]:
     """Make a command of a function of ``options`` and of a ``frame``.
 
-    A value that is not allowed ends it before Spark starts. ``documents``: as ``prints`` has them.
-    ``defaults``: replace those of the fields. ``how``: other keywords of a command.
+    A value that is not allowed ends the command before Spark starts. ``documents``: as of
+    ``prints``. ``defaults``: replace the defaults of the fields. ``how``: other keywords of a
+    command.
     """
     names = [name for name, own in declared_flags(options).items() if own.in_command]
     make: Callable[[Callable[..., int]], click.Command] = command(**how)
@@ -95,11 +98,11 @@ def run_pipeline(
     metastore: bool = True,
     sessions: Sessions | None = None,
 ) -> int:
-    """Run ``work`` with a session of Spark and ``options``; show how it gets on.
+    """Run ``work`` with a session of Spark and ``options``; show its progress.
 
     Returns the exit code.
 
-    ``metastore``: Spark needs a metastore. ``sessions`` starts Spark; None: ``open_session``.
+    ``metastore``: Spark needs a metastore. ``sessions``: starts Spark; None: ``open_session``.
 
     Raises:
         ConfigError: a property is not valid, or the report cannot be written. Nothing was started.
@@ -125,7 +128,7 @@ def run_pipeline(
         with handled(_ended_by_sigterm()), started as spark, line:
             done = work(spark, **options.arguments(on_progress=line.show))
     except KeyboardInterrupt:
-        complain(f"interrupted{line.reached}: what is done stays; run it again for the rest")
+        complain(f"interrupted{line.reached}: finished work stays; run it again for the rest")
         _keep(report, line.unfinished("interrupted"))
         return INTERRUPTED
     except TopicastError as error:
@@ -141,7 +144,7 @@ def run_pipeline(
 
 
 class ProgressLine:
-    """One line of progress: rewritten on a terminal, else a new line each LINE_S."""
+    """One line of progress: rewritten on a terminal, else a new line every LINE_S."""
 
     def __init__(self, to: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._to = to
@@ -153,15 +156,15 @@ class ProgressLine:
 
     @property
     def reached(self) -> str:
-        """Where the run was when it ended, in words; empty if it had not begun."""
+        """The last progress of the run, as text; empty: it had not begun."""
         return "" if self._last is None else f" at {self._last}"
 
     def unfinished(self, why: str) -> dict[str, Any]:
-        """Return the report of a run that ended before its end: why, and where it was."""
+        """Return the report of a run that did not finish: why, and its last progress."""
         return {"unfinished": why, "at": None if self._last is None else asdict(self._last)}
 
     def show(self, progress: "RunProgress") -> None:
-        """Show where the run is, unless that was shown a moment ago."""
+        """Show the progress of the run, unless some was shown a moment ago."""
         self._last = progress
         pause_s = REWRITE_S if self._to.isatty() else LINE_S
         now = self._clock()
@@ -173,7 +176,7 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Show where the run was at its end."""
+        """Show the last progress of the run."""
         if self._last is not None and self._last != self._shown:
             self._write(self._last)
         if self._width:
@@ -190,7 +193,7 @@ class ProgressLine:
 
 
 def _reach(statestores: str) -> None:
-    """Return if a statestored answers; else Spark would start for nothing."""
+    """Check that a statestored answers, so that Spark does not start in vain."""
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, credential=find_credential(DRIVER, environ=os.environ)):
         pass

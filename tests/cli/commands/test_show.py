@@ -157,7 +157,7 @@ def test_object_that_is_not_there_is_named_with_what_lists_those_that_are(
 def test_statistics_of_a_column_that_is_not_there_are_wrong_use(statestores: str) -> None:
     done = topicast("statistics", "look.days", "--columns=a,ds", f"--statestores={statestores}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "look.days has no column ds, of which there are statistics; it has a, b" in done.stderr
+    assert "look.days has no column ds with statistics; name one of a, b" in done.stderr
     assert shown(statestores, "statistics", "look.days", "--columns=A") == "no statistics\n"
 
 
