@@ -36,7 +36,7 @@ from .effects import (
 )
 from .follow.background import Background
 from .follow.differences import Differences
-from .follow.events import Events
+from .follow.event_router import EventRouter
 from .follow.name_listing import Lifecycle, NameListing
 from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
@@ -225,7 +225,7 @@ class Catalog:
             calls_per_s=settings.reconcile_calls_per_s,
             turn=turn,
         )
-        self.events = Events(
+        self.event_router = EventRouter(
             self.namespace,
             self.tables,
             loader=self.loader,
@@ -255,7 +255,7 @@ class Catalog:
             event_processor=self.event_processor,
             replies=replies,
             turn=turn,
-            events=self.events,
+            event_router=self.event_router,
             background=self.background,
             follows=settings.follows,
         )
@@ -296,7 +296,7 @@ class Catalog:
             loader=self.loader,
             poller=self.poller,
             listing=self.listing,
-            events=self.events,
+            event_router=self.event_router,
             history=self.event_history,
             log=self.event_log,
             processor=self.event_processor,
@@ -349,11 +349,11 @@ class Catalog:
             self.turn.came(fact)
         match fact:
             case Polled():
-                self.events.on_polled(fact)
+                self.event_router.on_polled(fact)
             case Identified():
-                self.events.on_identified(fact)
+                self.event_router.on_identified(fact)
             case PollFailed():
-                self.events.on_failed(fact)
+                self.event_router.on_failed(fact)
             case ReadDone(read=number) if number == COMPARING:
                 self.reconciliation.on_read(fact)
             case ReadFailed(read=number) if number == COMPARING:
@@ -408,7 +408,7 @@ class Catalog:
         self.poller.check_late()
         for db in self.listing.take_left_out():
             self._publish((PublishTables(databases={db: None}, tables={}, needs={}),))
-        self.events.take_rest()
+        self.event_router.take_rest()
         self.event_processor.observe()
         for db in self.sync_rules.take_on_again():
             self.listing.follow_again(db)
@@ -432,8 +432,8 @@ class Catalog:
         self.event_history.publish(before=published)
         self.event_log.publish(before=published)
         self._commit()
-        if self.events.first_seq is not None:
-            self._caught_up |= self._oldest_unpublished() > self.events.first_seq
+        if self.event_router.first_seq is not None:
+            self._caught_up |= self._oldest_unpublished() > self.event_router.first_seq
         if self.epochs.minted_above and self._caught_up:
             self.turn.add(MintEpoch(at_least=self.epochs.minted_above))
         self.dispatcher.send(unpublished=self._oldest_unpublished)
@@ -489,7 +489,7 @@ class Catalog:
         self.dispatcher.check()
         self.unloading.check()
         self.loader.check()
-        self.events.check()
+        self.event_router.check()
         self.event_history.check()
         self.event_processor.check()
         if self.poller.window is not None:
@@ -552,7 +552,9 @@ class Catalog:
         if mode_state is not None or orders:
             window = self._stored_window()
             self.turn.add(Commit(window=window, orders=orders, mode_state=mode_state))
-        self.turn.add(BeginEpoch(finding=self.events.finding, at_least=self.epochs.minted_above))
+        self.turn.add(
+            BeginEpoch(finding=self.event_router.finding, at_least=self.epochs.minted_above)
+        )
 
     def _commit(self) -> None:
         """Make everything durable that is not, and publish it."""

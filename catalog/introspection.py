@@ -28,7 +28,7 @@ from ..topics.wire.messages.questions import (
 )
 from . import status
 from .effects import Connections
-from .follow.events import Events
+from .follow.event_router import EventRouter
 from .follow.name_listing import NameListing
 from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
@@ -65,7 +65,7 @@ class CatalogIntrospection:
         loader: Loader,
         poller: Poller,
         listing: NameListing,
-        events: Events,
+        event_router: EventRouter,
         history: EventHistory,
         log: EventLog,
         processor: EventProcessor,
@@ -89,7 +89,7 @@ class CatalogIntrospection:
         self._loader = loader
         self._poller = poller
         self._listing = listing
-        self._events = events
+        self._event_router = event_router
         self._history = history
         self._log = log
         self._processor = processor
@@ -159,7 +159,7 @@ class CatalogIntrospection:
             missing=self._listing.missing,
             source_problem=self._namespace.source_problem(),
             unproven=poller.unproven,
-            not_understood=self._events.not_understood(),
+            not_understood=self._event_router.not_understood(),
         )
         return CatalogStatus(
             metastore=metastore,
@@ -178,7 +178,7 @@ class CatalogIntrospection:
             lag_events=poller.lag_events,
             lag_s=poller.lag_s(),
             metastore_uuid=poller.window.uuid if poller.window else "",
-            metastore_found=self._events.finding,
+            metastore_found=self._event_router.finding,
             metastore_silent_s=poller.silent_s(),
             databases=self._namespace.databases_count,
             tables_to_load=load.left,

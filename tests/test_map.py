@@ -16,7 +16,11 @@ def test_rows_name_the_files_that_have_to_change() -> None:
         ("one more message", "statestore/content/validation.py", "is not named"),
         ("one more message", "topics/wire/refusal.py", "is not named"),
         ("carry one more field of a table to Spark", "cli/commands/show.py", "is not named"),
-        ("another kind of object that becomes dirty", "catalog/follow/events.py", "is not named"),
+        (
+            "another kind of object that becomes dirty",
+            "catalog/follow/event_router.py",
+            "is not named",
+        ),
         ("keep one more kind of row in catalogd's store", "catalog/assembly.py", "is not named"),
         ("one more question to catalogd", "catalog/introspection.py", "is not named"),
     ],

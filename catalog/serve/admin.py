@@ -32,7 +32,7 @@ from ...topics.wire.messages.data import SOURCE_ORDERS
 from ...topics.wire.messages.questions import Order, OrderKind
 from ...topics.wire.refusal import Refusal
 from ..follow.background import Background
-from ..follow.events import Events
+from ..follow.event_router import EventRouter
 from ..ingest.events.actions import decode
 from ..ingest.events.event_log import EventLog
 from ..ingest.events.event_processor import EventProcessor
@@ -125,7 +125,7 @@ class AdminOrders:
         event_processor: EventProcessor,
         replies: Replies,
         turn: Outbox[ReadNames | ReadEvent],
-        events: Events,
+        event_router: EventRouter,
         background: Background,
         follows: Callable[[str], bool],
     ) -> None:
@@ -136,7 +136,7 @@ class AdminOrders:
         self._poller = poller
         self._backfill = backfill
         self._event_processor = event_processor
-        self._events = events
+        self._event_router = event_router
         self._background = background
         self._follows = follows
         self._turn = turn
@@ -320,7 +320,7 @@ class AdminOrders:
                 self._show_event(peer, order.request, _event_id(at))
                 return None
             case EventVerb.SKIP, [at]:
-                passed = self._events.skip(_event_id(at))
+                passed = self._event_router.skip(_event_id(at))
                 changed = True
             case EventVerb.START, [at]:
                 changed = self._event_processor.start(_event_id(at))

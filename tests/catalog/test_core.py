@@ -156,7 +156,7 @@ def test_metastore_that_tells_events_and_answers_no_read_is_said_once_changes_ha
 def test_type_that_is_not_known_is_counted_warned_of_and_has_what_it_names_read_again(
     core: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicast.catalog.follow.events.DOUBT_S", 60.0)  # an hour takes 10 s
+    monkeypatch.setattr("topicast.catalog.follow.event_router.DOUBT_S", 60.0)  # an hour takes 10 s
     reads = len(core.reads)
     for _ in range(2):
         core.metastore.log_unknown("ALTER_TABLES", "d", "t")
@@ -886,12 +886,12 @@ def test_skipped_event_is_not_read_and_what_it_told_is(core: Alone) -> None:
     core.metastore.unsendable.add(bad)
     core.wait(2)
     assert core.tables() == ["t"]
-    core.catalog.events.skip(bad)
+    core.catalog.event_router.skip(bad)
     core.wait(1)
     assert core.tables() == []
     assert core.catalog.counts.events_passed == 1
     with pytest.raises(UsageError, match="was read before"):
-        core.catalog.events.skip(bad)
+        core.catalog.event_router.skip(bad)
 
 
 def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core: Alone) -> None:

@@ -1,4 +1,4 @@
-"""Events: what each event of the metastore changes: it is applied, read again, or left out.
+"""EventRouter: decides whether an event is applied, has objects read again, or is left out.
 
 poll ──▶ new events ──▶ objects ──followed?──▶ applied in place, or dirty ──▶ the loader
              └─ a gap, passed, moved ──▶ everything is read again
@@ -48,7 +48,7 @@ TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 
 
-class Events:
+class EventRouter:
     """Applies the events that polls bring, has objects read again, or leaves events out."""
 
     def __init__(
