@@ -47,11 +47,11 @@ from .ingest.events.event_processor import EventProcessor
 from .ingest.events.event_window import EventWindow
 from .ingest.events.identity import TABLES_MAX, Creations, Identified
 from .ingest.events.poller import Poll, Polled, Poller, PollFailed
+from .ingest.loads.follow_rules import FollowRules
 from .ingest.loads.in_place import InPlace
 from .ingest.loads.loader import READS_MAX_DEFAULT, Loader
 from .ingest.loads.materializer import Materializer
 from .ingest.loads.needs import NEVER, CompleteLoad, PublishTables, Result
-from .ingest.loads.sync_rules import SyncRules
 from .ingest.writes.locations import Aliases, Locations
 from .ingest.writes.reports import Reports
 from .introspection import CatalogIntrospection
@@ -169,7 +169,7 @@ class Catalog:
         self.event_processor = EventProcessor(
             self.poller, self.namespace, clock=turn, unpublished=self._is_unpublished
         )
-        self.sync_rules = SyncRules(
+        self.follow_rules = FollowRules(
             self.namespace,
             self.tables,
             pending=self.loader.pending,
@@ -191,7 +191,7 @@ class Catalog:
             follows=settings.follows,
             every_table=self.namespace.every_table,
             pending=self.loader.pending,
-            rules=self.sync_rules,
+            rules=self.follow_rules,
         )
         self.reconciliation = Reconciliation(
             held, turn=turn, calls_per_s=settings.reconcile_calls_per_s
@@ -201,7 +201,7 @@ class Catalog:
             loader=self.loader,
             poller=self.poller,
             reconciliation=self.reconciliation,
-            sync_rules=self.sync_rules,
+            follow_rules=self.follow_rules,
             follows=settings.follows,
             counts=self.counts,
             turn=turn,
@@ -232,7 +232,7 @@ class Catalog:
             poller=self.poller,
             reconciliation=self.reconciliation,
             listing=self.listing,
-            sync_rules=self.sync_rules,
+            follow_rules=self.follow_rules,
             in_place=self.in_place,
             unloading=self.unloading,
             history=self.event_history,
@@ -301,7 +301,7 @@ class Catalog:
             log=self.event_log,
             processor=self.event_processor,
             unreadable=self.unreadable,
-            sync_rules=self.sync_rules,
+            follow_rules=self.follow_rules,
             reconciliation=self.reconciliation,
             reports=self.reports,
             backfill=self.backfill,
@@ -317,7 +317,7 @@ class Catalog:
             self.namespace,
             self.tables,
             self.loader,
-            rules=self.sync_rules,
+            rules=self.follow_rules,
             has_differed=self.reconciliation.has_found,
         )
         self._caught_up = not self.poller.enabled  # everything before the start is published
@@ -410,7 +410,7 @@ class Catalog:
             self._publish((PublishTables(databases={db: None}, tables={}, needs={}),))
         self.event_router.take_rest()
         self.event_processor.observe()
-        for db in self.sync_rules.take_on_again():
+        for db in self.follow_rules.take_on_again():
             self.listing.follow_again(db)
         if self.names_known:
             self.differences.step()

@@ -36,9 +36,9 @@ from .ingest.events.event_history import EventHistory
 from .ingest.events.event_log import EventLog
 from .ingest.events.event_processor import EventProcessor
 from .ingest.events.poller import Poller
+from .ingest.loads.follow_rules import FollowRules
 from .ingest.loads.load_progress import LoadProgress
 from .ingest.loads.loader import Loader
-from .ingest.loads.sync_rules import SyncRules
 from .ingest.writes.reports import Reports
 from .model.lineage import Epochs
 from .model.modes import overrides_text
@@ -70,7 +70,7 @@ class CatalogIntrospection:
         log: EventLog,
         processor: EventProcessor,
         unreadable: Unreadable,
-        sync_rules: SyncRules,
+        follow_rules: FollowRules,
         reconciliation: Reconciliation,
         reports: Reports,
         backfill: Backfill,
@@ -94,7 +94,7 @@ class CatalogIntrospection:
         self._log = log
         self._processor = processor
         self._unreadable = unreadable
-        self._sync_rules = sync_rules
+        self._follow_rules = follow_rules
         self._reconciliation = reconciliation
         self._reports = reports
         self._backfill = backfill
@@ -144,7 +144,7 @@ class CatalogIntrospection:
             )
         elif text := self._loader.large.loading().get(table):
             yield TableState(name, status.LOADING, text)
-        elif self._namespace.find(table) is not None and self._sync_rules.is_off(table):
+        elif self._namespace.find(table) is not None and self._follow_rules.is_off(table):
             yield TableState(name, status.UNFOLLOWED, "")
 
     def _status(self, topics: tuple[HeldTopic, ...]) -> CatalogStatus:

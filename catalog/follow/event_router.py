@@ -24,10 +24,10 @@ from ..ingest.events.event_window import Gap
 from ..ingest.events.identity import Identified
 from ..ingest.events.poller import Batch, Polled, Poller, PollFailed
 from ..ingest.events.transactions import Transactions
+from ..ingest.loads.follow_rules import Follow, FollowRules
 from ..ingest.loads.in_place import InPlace
 from ..ingest.loads.loader import Loader
 from ..ingest.loads.needs import Result
-from ..ingest.loads.sync_rules import Follow, SyncRules
 from ..metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -60,7 +60,7 @@ class EventRouter:
         poller: Poller,
         reconciliation: Reconciliation,
         listing: NameListing,
-        sync_rules: SyncRules,
+        follow_rules: FollowRules,
         in_place: InPlace,
         unloading: Unloading,
         history: EventHistory,
@@ -83,7 +83,7 @@ class EventRouter:
         self._poller = poller
         self._reconciliation = reconciliation
         self._listing = listing
-        self._sync_rules = sync_rules
+        self._follow_rules = follow_rules
         self._in_place = in_place
         self._unloading = unloading
         self._event_history = history
@@ -157,7 +157,7 @@ class EventRouter:
         self._counts.events_elsewhere += elsewhere
         if self._reconciliation.suspects:
             self._reconciliation.on_event(dirty)
-        follow, dirty = self._sync_rules.judge(event, dirty)
+        follow, dirty = self._follow_rules.judge(event, dirty)
         if follow is Follow.SKIP:
             self._counts.events_sync_off += 1
             return NOT_FOLLOWED, ()

@@ -14,8 +14,8 @@ from ...topics.turn import Outbox
 from ...topics.wire.messages.data import SOURCE_LOAD
 from ..ingest.events.event_window import Gap
 from ..ingest.events.poller import Poller
+from ..ingest.loads.follow_rules import FollowRules
 from ..ingest.loads.loader import Loader
-from ..ingest.loads.sync_rules import SyncRules
 from ..metastore.port import DirtyDatabase, NamesFailed, NamesRead, ReadNames
 from ..model.namespace import Namespace
 from ..reconcile.reconciliation import Reconciliation
@@ -53,7 +53,7 @@ class NameListing:
         loader: Loader,
         poller: Poller,
         reconciliation: Reconciliation,
-        sync_rules: SyncRules,
+        follow_rules: FollowRules,
         follows: Callable[[str], bool],
         counts: CatalogCounts,
         turn: Outbox[ReadNames | Noted],
@@ -66,7 +66,7 @@ class NameListing:
         self._loader = loader
         self._poller = poller
         self._reconciliation = reconciliation
-        self._sync_rules = sync_rules
+        self._follow_rules = follow_rules
         self._follows = follows
         self._counts = counts
         self._turn = turn
@@ -157,7 +157,7 @@ class NameListing:
         """Read the tables of ``db``, which is followed again, and the names of new tables."""
         seq = self._poller.next_seq()
         tables = ((db, row.name) for row in self._namespace.tables(db))
-        self._loader.resync(sorted(t for t in tables if not self._sync_rules.is_off(t)), seq=seq)
+        self._loader.resync(sorted(t for t in tables if not self._follow_rules.is_off(t)), seq=seq)
         self._list_anew()
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq

@@ -22,7 +22,7 @@ from ...topics.comparison import (
 from ...topics.errors import WireError
 from ...topics.objects.encoding.values import COMPLETE
 from ...topics.objects.names import TableId
-from ..ingest.loads.sync_rules import SyncRules
+from ..ingest.loads.follow_rules import FollowRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
 from ..model.namespace import Namespace
 from ..model.tables import Tables
@@ -59,7 +59,7 @@ class Held:
         follows: Callable[[str], bool],
         every_table: Callable[[], Iterator[TableId]],
         pending: Callable[[TableId], bool],
-        rules: SyncRules,
+        rules: FollowRules,
     ) -> None:
         """Take the parts that hold it.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ...catalog.ingest.loads.sync_rules import BY_DEFAULT, PARAMETER
+from ...catalog.ingest.loads.follow_rules import BY_DEFAULT, PARAMETER
 from ...topics.errors import LinkError
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import TABLE_STATES_MAX, ReadStatus, ReadTableStates

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from topicast.catalog.effects import Publish
-from topicast.catalog.follow import events
+from topicast.catalog.follow import event_router
 from topicast.catalog.follow.name_listing import Lifecycle
 from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.actions import dirty_objects
@@ -20,8 +20,8 @@ from topicast.catalog.ingest.loads import (
     read_threads,
 )
 from topicast.catalog.ingest.loads.chunked_load import ROUNDS_MAX
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.catalog.ingest.loads.read_threads import perform
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
 from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
 from topicast.catalog.model.modes import parse_mode
 from topicast.catalog.model.versions import Commit
@@ -1212,7 +1212,7 @@ def test_event_at_which_our_own_code_fails_is_counted_named_once_and_read_again(
         return dirty_objects(event)
 
     core = loaded()
-    with patch.object(events, "dirty_objects", fails):
+    with patch.object(event_router, "dirty_objects", fails):
         table = core.create("d", "u", "ds")
         core.create("d", "v")
         core.add(table, "1")

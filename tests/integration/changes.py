@@ -30,7 +30,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     Table,
 )
 
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.hive.calls import Struct, call
 from topicast.tests.integration.operations import Writer

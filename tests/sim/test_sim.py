@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from topicast.catalog.follow import events
+from topicast.catalog.follow import event_router
 from topicast.catalog.ingest.events.actions import dirty_objects
 from topicast.catalog.ingest.loads import read_threads
 from topicast.catalog.metastore.port import Dirty, RawEvent
@@ -157,7 +157,7 @@ def test_events_at_which_our_own_code_fails_harm_only_what_they_name() -> None:
             raise RuntimeError("a defect")
         return dirty_objects(event)
 
-    with patch.object(events, "dirty_objects", fails_at_some):
+    with patch.object(event_router, "dirty_objects", fails_at_some):
         for seed in (*range(5), 16, 42):  # in 16 and 42 such an event is of a rename
             Run(seed).go()
     assert {"CREATE_TABLE", "ALTER_TABLE", "ADD_PARTITION"} <= {*failed}

@@ -19,6 +19,7 @@ from ...model.decoded import created_at, read_struct
 from ...model.namespace import Namespace
 from ...model.tables import Tables
 from .chunked_comparison import ChunkedComparison
+from .follow_rules import FollowRules
 from .loader import Loader
 from .needs import (
     CompleteLoad,
@@ -30,7 +31,6 @@ from .needs import (
     Result,
     TableUnreadable,
 )
-from .sync_rules import SyncRules
 
 
 class Materializer:
@@ -42,7 +42,7 @@ class Materializer:
         tables: Tables,
         loader: Loader,
         *,
-        rules: SyncRules,
+        rules: FollowRules,
         has_differed: Callable[[TableId, Iterable[str]], bool],
     ) -> None:
         """Take the parts that are written.

@@ -8,7 +8,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.event_window import WINDOW_S
 from topicast.catalog.ingest.events.poller import Poll
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.catalog.metastore.port import COMPARING, ListNames, Read, ReadDone, TableRead
 from topicast.catalog.reconcile.held import Held
 from topicast.catalog.reconcile.progress import STOPPED_S
@@ -201,7 +201,7 @@ def test_turn_compares_fewer_tables_if_they_must_be_decoded(
         follows=own.settings.follows,
         every_table=own.namespace.every_table,
         pending=own.loader.pending,
-        rules=own.sync_rules,
+        rules=own.follow_rules,
     )
     read = {}
     for row in own.namespace.tables("d"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.cli.client.sync_words import of_databases, off_by_default, why_not
 from topicast.tests.keys import user_keys
 

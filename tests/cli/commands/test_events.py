@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.cli.commands.events import LINE_MAX
 from topicast.cli.quickstart.metastore.server import EmbeddedMetastore
 from topicast.cli.terminal.exit_codes import FAILED

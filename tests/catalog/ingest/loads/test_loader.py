@@ -10,6 +10,7 @@ from topicast.catalog.ingest.loads.chunked_load import (
     SLICE_MAX,
     SLICES_MAX,
 )
+from topicast.catalog.ingest.loads.follow_rules import FollowRules
 from topicast.catalog.ingest.loads.large_tables import YIELD_S
 from topicast.catalog.ingest.loads.loader import (
     AWAY_S_MAX,
@@ -35,7 +36,6 @@ from topicast.catalog.ingest.loads.needs import (
     Result,
     TableUnreadable,
 )
-from topicast.catalog.ingest.loads.sync_rules import SyncRules
 from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -1104,7 +1104,7 @@ def test_unreadable_table_is_a_stub_and_a_table_without_a_name_is_not_written() 
     """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
     loader = Loader(turn=holding.turn, loaded=holding.tables.loaded)
-    rules = SyncRules(
+    rules = FollowRules(
         holding.namespace, holding.tables, pending=loader.pending, off_by_default=False
     )
     materializer = Materializer(

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import copied, make_table
 from topicast.topics.wire.messages.catalog import Sync, Synced
@@ -101,7 +101,7 @@ class World:
         self.compare(only_followed=True)
 
     def compare(self, *, only_followed: bool) -> None:
-        rules, namespace = self.core.catalog.sync_rules, self.core.catalog.namespace
+        rules, namespace = self.core.catalog.follow_rules, self.core.catalog.namespace
         for db in DBS:
             for name in NAMES:
                 table = self.held(db, name)
@@ -116,7 +116,7 @@ class World:
         if table is None:
             return False
         own = table.parameters.get(PARAMETER)
-        rules = self.core.catalog.sync_rules
+        rules = self.core.catalog.follow_rules
         return rules.database_is_off(table.dbName) if own is None else own == "true"
 
     def end(self) -> None:

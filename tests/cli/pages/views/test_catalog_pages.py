@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.catalog.model.versions import Commit
 from topicast.catalog.storage.store import Store
 from topicast.cli.pages.parts.grid import Grid

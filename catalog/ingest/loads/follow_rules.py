@@ -1,4 +1,6 @@
-"""SyncRules: which tables are not followed, as their parameters say, and what an event means then.
+"""FollowRules: which tables catalogd does not follow, and what an event of such a table means.
+
+The first of these that is set decides whether events of a table are off:
 
     impala.disableHmsSync of the table, else of its database, else --disable_hms_sync_by_default
 
@@ -41,7 +43,7 @@ class Follow(Enum):
     RELOAD = "reload"  # its table is followed again: it is read alone, and whole
 
 
-class SyncRules:
+class FollowRules:
     """The rules, over what is held."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""SyncRules: tables that are not followed stay as they were read, and the parameter is followed."""
+"""FollowRules: tables that are not followed stay as they were read, and the parameter is followed."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.follow.name_listing import Lifecycle
-from topicast.catalog.ingest.loads.sync_rules import PARAMETER
+from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import FakeMetastore, copied
 from topicast.topics.objects.selector import ALL
@@ -72,7 +72,7 @@ def test_table_is_off_by_its_own_parameter_then_its_databases_then_the_flag(
     add(core, "2")
     core.wait(2)
     assert core.partitions() == (["ds=1"] if is_off else ["ds=1", "ds=2"])
-    assert core.catalog.sync_rules.is_off(("d", "t")) is is_off
+    assert core.catalog.follow_rules.is_off(("d", "t")) is is_off
     assert skipped(core) - before == int(is_off)
 
 
