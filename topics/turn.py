@@ -39,8 +39,8 @@ class Tick:
     """The fact that time has passed: a core does what is due."""
 
 
-class Outbox(Clock, Protocol[EffectT_contra]):
-    """A turn as a part sees it that decides effects of one type only."""
+class PartTurn(Clock, Protocol[EffectT_contra]):
+    """The Turn of a core, as one part has it: the clock, and ``add`` for the effects it decides."""
 
     def add(self, effect: EffectT_contra, /) -> None:
         """Have the shell perform ``effect``, after those that were added before."""
@@ -55,7 +55,7 @@ class Turn(Generic[EffectT]):
         self.now_us = 0  # microseconds since 1970: likewise, in a core whose facts have them
         self.trace = Trace(quiet)
         self._effects: list[EffectT] = []  # decided in this turn, in their order
-        self.add = self._effects.append  # see ``Outbox.add``
+        self.add = self._effects.append  # see ``PartTurn.add``
 
     def came(self, fact: object) -> None:
         """Add ``fact``, or the message in it, to the trace."""

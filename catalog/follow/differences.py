@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ...topics.objects.names import TableId
 from ...topics.objects.source_problem import SourceProblem
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ..ingest.events.poller import Poller
 from ..ingest.loads.loader import Loader
 from ..metastore.port import DirtyDatabase, DirtyPartitions, DirtyTable
@@ -31,7 +31,7 @@ class Differences:
         listing: NameListing,
         unpublished: Callable[[], int],
         calls_per_s: float,
-        turn: Outbox[Noted],
+        turn: PartTurn[Noted],
     ) -> None:
         """``unpublished``: the arrival number of the oldest event that is not published."""
         self._reconciliation = reconciliation

@@ -7,7 +7,7 @@ poll ──▶ new events ──▶ objects ──followed?──▶ applied in 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ...topics.wire.messages.data import SOURCE_EVENTS
 from ..ingest.events.actions import (
     SKIPPED,
@@ -69,7 +69,7 @@ class EventRouter:
         follows: Callable[[str], bool],
         publish: Callable[[tuple[Result, ...]], None],
         counts: CatalogCounts,
-        turn: Outbox[Noted],
+        turn: PartTurn[Noted],
         finding: str,
     ) -> None:
         """Take the parts that events concern.

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from ...topics.objects.names import TableId
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ...topics.wire.messages.data import SOURCE_LOAD
 from ..ingest.events.event_window import Gap
 from ..ingest.events.poller import Poller
@@ -56,7 +56,7 @@ class NameListing:
         follow_rules: FollowRules,
         follows: Callable[[str], bool],
         counts: CatalogCounts,
-        turn: Outbox[ReadNames | Noted],
+        turn: PartTurn[ReadNames | Noted],
     ) -> None:
         """Begin as the window of ``poller`` says: without a window, no names were ever read.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ...topics.objects.names import TableId, table_name
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ..ingest.loads.loader import Loader
 from ..model.namespace import Namespace
 from ..model.tables import Tables
@@ -14,7 +14,7 @@ class Unreadable:
     """The objects that the metastore cannot read, and why, as of the last turn."""
 
     def __init__(
-        self, namespace: Namespace, tables: Tables, *, loader: Loader, turn: Outbox[Noted]
+        self, namespace: Namespace, tables: Tables, *, loader: Loader, turn: PartTurn[Noted]
     ) -> None:
         self._namespace = namespace
         self._tables = tables

@@ -21,7 +21,7 @@ from ...topics.backports import assert_never
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.source_problem import ProblemKind, SourceProblem
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ..ingest.events.event_window import WINDOW_S
 from ..ingest.events.poller import LISTENER_SETTING
 from ..metastore.port import (
@@ -83,7 +83,7 @@ class Reconciliation:
         self,
         held: Held,
         *,
-        turn: Outbox[ListNames | Read],
+        turn: PartTurn[ListNames | Read],
         calls_per_s: float = CALLS_PER_S_DEFAULT,
     ) -> None:
         """Compare nothing yet; with 0 ``calls_per_s`` only names are, and only on demand."""

@@ -26,7 +26,7 @@ from ...topics.objects.names import (
 )
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ...topics.wire.messages.answers import EventText, EventTexts, NamedFacts
 from ...topics.wire.messages.data import SOURCE_ORDERS
 from ...topics.wire.messages.questions import Order, OrderKind
@@ -124,7 +124,7 @@ class AdminOrders:
         backfill: Backfill,
         event_processor: EventProcessor,
         replies: Replies,
-        turn: Outbox[ReadNames | ReadEvent],
+        turn: PartTurn[ReadNames | ReadEvent],
         event_router: EventRouter,
         background: Background,
         follows: Callable[[str], bool],

@@ -18,7 +18,7 @@ from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_nam
 from ...topics.objects.source_problem import SourceProblem
 from ...topics.policy import Policy
 from ...topics.streams.bulk import SendTo
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (
     USED_MAX,
@@ -132,7 +132,7 @@ class Dispatcher:
         leases: Leases,
         sweeps: Sweeps,
         unloading: Unloading,
-        turn: Outbox[SendTo | ReadStore | AdmitGranted | ReadFacts],
+        turn: PartTurn[SendTo | ReadStore | AdmitGranted | ReadFacts],
         listing: NameListing,
         epochs: Epochs,
         answer: Callable[[Question[Any]], Inspected],

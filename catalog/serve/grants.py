@@ -14,7 +14,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError, UsageError
 from ...topics.keys.clients import Client, ClientRole, Clients, checked_key
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 
 GRANTS_PER_CLIENT_MAX: Final = 256  # applications with one key file; catalogd holds 200 B for each
 LEASE_S_MAX: Final = 24 * 3600
@@ -49,7 +49,7 @@ class _Grant:
 class Grants:
     """The grants that hold; ``send`` has the shell admit them when they have changed."""
 
-    def __init__(self, turn: Outbox[AdmitGranted]) -> None:
+    def __init__(self, turn: PartTurn[AdmitGranted]) -> None:
         self._turn = turn
         self._by_key: dict[str, _Grant] = {}
         self._changed = False

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...topics.errors import NoSuchObject
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import table_name
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages.answers import (
     FunctionPage,
@@ -45,7 +45,7 @@ class MetastoreQuestions:
     """The questions that wait for the metastore, and those that it answers now."""
 
     def __init__(
-        self, namespace: Namespace, poller: Poller, replies: Replies, *, turn: Outbox[ReadFacts]
+        self, namespace: Namespace, poller: Poller, replies: Replies, *, turn: PartTurn[ReadFacts]
     ) -> None:
         self._turn = turn
         self._namespace = namespace

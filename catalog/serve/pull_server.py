@@ -28,7 +28,7 @@ from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, KeyRange, Matches
 from ...topics.streams.bulk import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
 from ...topics.topic import VALUE, Entry, Topic, value_of
-from ...topics.turn import Outbox
+from ...topics.turn import PartTurn
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
@@ -68,7 +68,7 @@ class PullServer:
         loader: Loader,
         poller: Poller,
         replies: Replies,
-        turn: Outbox[SendTo],
+        turn: PartTurn[SendTo],
     ) -> None:
         self._namespace = namespace
         self._tables = tables

@@ -22,7 +22,7 @@ from typing import Final
 
 from ....topics.errors import UsageError
 from ....topics.objects.source_problem import ProblemKind, SourceProblem
-from ....topics.turn import Outbox
+from ....topics.turn import PartTurn
 from ...metastore.port import RawEvent
 from ...model.window_state import WindowState
 from .event_window import REREAD_EVENTS_MAX, START_OVERLAP, EventWindow, Gap
@@ -138,7 +138,7 @@ class Poller:
         self,
         window: EventWindow | None,
         *,
-        turn: Outbox[Poll | Identify],
+        turn: PartTurn[Poll | Identify],
         interval_s: float,
         known_tables: Callable[[], Creations] = dict,
     ) -> None:

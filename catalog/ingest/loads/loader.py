@@ -23,7 +23,7 @@ from typing import Final
 
 from ....topics.backports import assert_never
 from ....topics.objects.names import EVERYTHING, Scope, TableId
-from ....topics.turn import Outbox
+from ....topics.turn import PartTurn
 from ...metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -105,7 +105,7 @@ class Loader:
     def __init__(
         self,
         *,
-        turn: Outbox[Read],
+        turn: PartTurn[Read],
         loaded: Callable[[TableId], bool],
         partitioned: Callable[[TableId], bool] = lambda _table: False,
         wanted: Callable[[TableId], bool] = lambda _table: True,

@@ -1,4 +1,4 @@
-"""FollowRules: tables that are not followed stay as they were read, and the parameter is followed."""
+"""FollowRules: tables that are not followed stay as read, and the parameter itself is followed."""
 
 from typing import Any
 
