@@ -74,7 +74,7 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .sweeps import Sweeps
-from .visibility import is_hidden, plain, without_claims, without_hidden
+from .visibility import is_visible, plain, visible_part, without_claims
 
 COMPARING_NAMES: Final = (
     "catalogd compares every name with the metastore, which does not say whether it records events"
@@ -223,13 +223,13 @@ class Dispatcher:
             ) if self._is_early(message):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
-            case Pull() | Lease() | Sweep() if policy is not None and is_hidden(
+            case Pull() | Lease() | Sweep() if policy is not None and not is_visible(
                 (message.db, message.table), policy
             ):
                 name = table_name(message.db, message.table)
-                self._hide(peer, message.request, name, policy=policy)
+                self._refuse_not_visible(peer, message.request, name, policy=policy)
             case MetastoreQuestion(db=db) if policy is not None and not policy.sees(db):
-                self._hide(peer, message.request, db, policy=policy)
+                self._refuse_not_visible(peer, message.request, db, policy=policy)
             case Pull():
                 self._note_uses([(message.db, message.table)])
                 self._pull_server.on_pull(peer, message)
@@ -248,7 +248,7 @@ class Dispatcher:
                 begun = self._loader.polls_begun if self._poller.enabled else None
                 self._report_acks.on_report(peer, message, policy=policy, polls_begun=begun)
             case Question() if isinstance(message, CATALOG_ANSWERS):
-                self._replies.add(peer, without_hidden(self._answer(message), policy))
+                self._replies.add(peer, visible_part(self._answer(message), policy))
             case MetastoreQuestion():
                 self._questions.ask(peer, message)
             case Grant():
@@ -467,7 +467,7 @@ class Dispatcher:
         except UsageError as error:
             self._replies.refuse(peer, sweep.request, Refusal.CLAIM, why=str(error))
 
-    def _hide(self, peer: bytes, request: int, name: str, *, policy: Policy) -> None:
+    def _refuse_not_visible(self, peer: bytes, request: int, name: str, *, policy: Policy) -> None:
         """Refuse a request about an object that ``policy`` does not see, be it there or not."""
         why = policy.refusal(name)
         self._replies.refuse(peer, request, Refusal.NOT_VISIBLE, why=why, about=name)
@@ -489,8 +489,8 @@ class Dispatcher:
         except UsageError as error:
             self._replies.refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
             return
-        if query.table and policy and is_hidden(query.table, policy):
-            self._hide(peer, asked.request, table_name(*query.table), policy=policy)
+        if query.table and policy and not is_visible(query.table, policy):
+            self._refuse_not_visible(peer, asked.request, table_name(*query.table), policy=policy)
             return
         self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))
 

@@ -24,7 +24,7 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.refusal import Refusal, refuse
 from .dispatcher import role_fault
 from .replies import RETRY_MS
-from .visibility import without_hidden
+from .visibility import visible_part
 
 
 def answer_without_store(
@@ -45,6 +45,6 @@ def answer_without_store(
             why = str(problem)
             return refuse(Refusal.RETRY, why, request=message.request, retry_ms=RETRY_MS)
         case Question() if isinstance(message, CATALOG_ANSWERS):
-            return without_hidden(answer(message), client.policy)
+            return visible_part(answer(message), client.policy)
         case _:
             return None

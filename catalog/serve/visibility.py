@@ -35,9 +35,9 @@ _FACTS: Final = frozenset(
 _TEXTS: Final = frozenset(("problem", "warning"))
 
 
-def is_hidden(table: TableId, policy: Policy) -> bool:
-    """Return whether a client with ``policy`` may not read ``table``, be it there or not."""
-    return not policy.sees(table[0])
+def is_visible(table: TableId, policy: Policy) -> bool:
+    """Return whether a client with ``policy`` may read ``table``, whether or not it exists."""
+    return policy.sees(table[0])
 
 
 def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
@@ -48,8 +48,8 @@ def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
     return replace(message, claims=claims)
 
 
-def without_hidden(found: Inspected, policy: Policy | None) -> Inspected:
-    """Return what ``policy`` sees of the answer ``found``: nothing that names or counts others."""
+def visible_part(found: Inspected, policy: Policy | None) -> Inspected:
+    """Return the part of ``found`` that names or counts no object that ``policy`` does not see."""
     if policy is None:
         return found
     match found:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from topicast.catalog.serve.visibility import is_hidden
+from topicast.catalog.serve.visibility import is_visible
 from topicast.statestore.content.policies import Policies
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.keys.clients import Clients
@@ -41,15 +41,18 @@ def _uncut_chunks(*args: Any, visible: object, **given: Any) -> Iterator[Any]:
     return chunks(*args, **given)
 
 
-def _hides_nothing(table: object, policy: object) -> bool:
-    return False
+def _sees_all(table: object, policy: object) -> bool:
+    return True
 
 
 FAULTS = (
     Fault("stubs and tombstones are cut, too", BY_SEED, (CutsValuesAlone,), likely_seed=12),
     Fault("catch-ups are cut", BY_SEED, ((chunks, _uncut_chunks),), likely_seed=12),
     Fault(
-        "pulls are refused before a look", BY_SEED, ((is_hidden, _hides_nothing),), likely_seed=27
+        "pulls are refused before a look",
+        BY_SEED,
+        ((is_visible, _sees_all),),
+        likely_seed=27,
     ),
     Fault("a delta that is cut says what it follows", BY_SEED, (HidesGaps,), likely_seed=187),
     Fault("another policy ends connections", BY_SEED, (EndsNoConnections,), likely_seed=12),
