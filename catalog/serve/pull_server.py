@@ -85,8 +85,10 @@ class PullServer:
         self._streams: PendingRequests[None, None] = PendingRequests(  # not sent to their end
             turn, requests_max=STREAMS_MAX, wait_s=STALLED_S
         )
-        self._arrivals: PendingRequests[None, float] = PendingRequests(turn, requests_max=TIMED_MAX)
-        """When each pull arrived that is neither answered nor refused."""
+        self._arrived_at: PendingRequests[None, float] = PendingRequests(
+            turn, requests_max=TIMED_MAX
+        )
+        """When each pull arrived, until it is answered or refused."""
         self._times = Histogram()
 
     @property
@@ -110,8 +112,8 @@ class PullServer:
     def on_pull(self, peer: bytes, pull: Pull) -> None:
         """Take a pull in; a pull that is sent again under its id begins anew."""
         self._close(peer, pull.request)
-        if self._arrivals.get(peer, pull.request) is None:
-            self._arrivals.add(peer, pull.request, key=None, value=self._turn.now)
+        if self._arrived_at.get(peer, pull.request) is None:
+            self._arrived_at.add(peer, pull.request, key=None, value=self._turn.now)
         if self._is_held(pull):
             self._waits.remove(peer, pull.request)
             self._enqueue(peer, pull)
@@ -134,7 +136,7 @@ class PullServer:
         self._close(peer, request)
         self._waits.remove(peer, request)
         self._queue.remove(peer, request)
-        self._arrivals.remove(peer, request)
+        self._arrived_at.remove(peer, request)
 
     def remove_peer(self, peer: bytes) -> None:
         """Answer nothing of ``peer`` any more: it has left."""
@@ -142,7 +144,7 @@ class PullServer:
         self._streams.remove_peer(peer)
         self._waits.remove_peer(peer)
         self._queue.remove_peer(peer)
-        self._arrivals.remove_peer(peer)
+        self._arrived_at.remove_peer(peer)
 
     def awaits(self, table: TableId) -> bool:
         """Return whether a pull waits for ``table``."""
@@ -170,7 +172,7 @@ class PullServer:
         self._open_some(position)
         for stalled in self._streams.expire():
             self._sender.cancel(stalled.peer, stalled.request)
-            self._arrivals.remove(stalled.peer, stalled.request)
+            self._arrived_at.remove(stalled.peer, stalled.request)
 
     def send(self) -> None:
         """Send the parts that may leave now."""
@@ -179,7 +181,7 @@ class PullServer:
             message = sent.message
             if isinstance(message, Refused) or (isinstance(message, Pulled) and message.last):
                 self._streams.remove(sent.peer, message.request)
-                arrived = self._arrivals.remove(sent.peer, message.request)
+                arrived = self._arrived_at.remove(sent.peer, message.request)
                 if arrived is not None and isinstance(message, Pulled):
                     self._times.add(max(self._turn.now - arrived.value, 0.0))
 
@@ -187,8 +189,8 @@ class PullServer:
         """Assert every invariant."""
         self._waits.check()
         self._streams.check()
-        self._arrivals.check()
-        assert len(self._arrivals) <= len(self) + len(self._streams)
+        self._arrived_at.check()
+        assert len(self._arrived_at) <= len(self) + len(self._streams)
         assert len(self._streams) <= len(self._sender) <= STREAMS_MAX
 
     def _is_held(self, pull: Pull) -> bool:
@@ -290,7 +292,7 @@ class PullServer:
     def _refuse(
         self, peer: bytes, pull: Pull, code: Refusal, *, why: str, retry_ms: int = RETRY_MS
     ) -> None:
-        self._arrivals.remove(peer, pull.request)
+        self._arrived_at.remove(peer, pull.request)
         self._replies.refuse(peer, pull.request, code, why=why, retry_ms=retry_ms)
 
 

@@ -53,7 +53,6 @@ TABLES: Final = (
         ordinal INTEGER PRIMARY KEY,
         start BLOB NOT NULL,
         epoch INTEGER NOT NULL,
-        at_us INTEGER NOT NULL,
         versions BLOB NOT NULL)""",
     """CREATE TABLE entries (
         topic INTEGER NOT NULL,

@@ -75,7 +75,7 @@ class AppliedTimes:
         for one in joined.topics:
             # A reader that is denied one level of a topic may follow the topic at the other level.
             if one.answer != JoinAnswer.DENIED:
-                member.awaited[one.topic] = one.version
+                member.version_at_join[one.topic] = one.version
 
     def on_status(
         self,
@@ -95,7 +95,7 @@ class AppliedTimes:
             before, topic = member.joined.get(one.topic), topics.get(one.topic)
             if before is None or topic is None or before.epoch != one.epoch:
                 continue
-            had = max(before.version, member.awaited.get(one.topic, 0))
+            had = max(before.version, member.version_at_join.get(one.topic, 0))
             if one.version > had:
                 sent_at = topic.times.first_after(had)
                 if sent_at is not None:

@@ -44,8 +44,9 @@ class Member:
     state: LivenessState = LIVE
     peers: dict[Channel, bytes] = field(default_factory=dict)  # its connection of each channel
     joined: dict[int, Position] = field(default_factory=dict)  # by topic, as it last reported
-    awaited: dict[int, int] = field(default_factory=dict)
-    """By topic: the hub's version when it joined last, which it may have had to catch up with."""
+    version_at_join: dict[int, int] = field(default_factory=dict)
+    """By topic: the hub's version when the member last joined. A catch-up brings the member there,
+    so that AppliedTimes measures only changes above it."""
     welcomed_at: dict[Channel, float] = field(default_factory=dict)
     """When each of ``peers`` was last sent a Welcome."""
     have: Have | None = None  # of a publisher: the last Have that it was sent

@@ -23,7 +23,11 @@ from topicast.catalog.model.versions import (
 from topicast.catalog.model.window_state import unpack_state
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.database import FILE_NAME
-from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, STARTS_MAX, TOMBSTONES_AGE_MAX_US
+from topicast.catalog.storage.store import (
+    CHANGES_AGE_MAX_US,
+    LINEAGE_STARTS_MAX,
+    TOMBSTONES_AGE_MAX_US,
+)
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
@@ -232,8 +236,8 @@ def test_store_that_begins_anew_holds_nothing_of_the_metastore(tmp_path: Path) -
 
 
 def test_only_the_last_starts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert STARTS_MAX >= 1000
-    monkeypatch.setattr(store_module, "STARTS_MAX", 3)
+    assert LINEAGE_STARTS_MAX >= 1000
+    monkeypatch.setattr(store_module, "LINEAGE_STARTS_MAX", 3)
     for new_id in range(1, 6):
         with opened(tmp_path, new_id=new_id) as store:
             assert store.starts[-1].start == new_id
