@@ -51,7 +51,7 @@ from .ingest.loads.follow_rules import FollowRules
 from .ingest.loads.in_place import InPlace
 from .ingest.loads.loader import READS_MAX_DEFAULT, Loader
 from .ingest.loads.materializer import Materializer
-from .ingest.loads.needs import NEVER, CompleteLoad, PublishTables, Result
+from .ingest.loads.needs import NEVER, CompleteLoad, Result, WriteTables
 from .ingest.writes.locations import Aliases, Locations
 from .ingest.writes.reports import Reports
 from .introspection import CatalogIntrospection
@@ -239,7 +239,7 @@ class Catalog:
             log=self.event_log,
             processor=self.event_processor,
             follows=settings.follows,
-            publish=self._publish,
+            write_results=self._write_results,
             counts=self.counts,
             turn=turn,
             finding=finding,
@@ -360,14 +360,14 @@ class Catalog:
                 self.differences.read_differing(self.reconciliation.on_failed(fact))
             case ReadDone():
                 self.event_history.read_ended(fact.read)
-                self._publish(self.loader.on_read_done(fact))
+                self._write_results(self.loader.on_read_done(fact))
             case ReadFailed():
                 self.counts.reads_failed += 1
                 self.event_history.read_ended(fact.read)
                 self.listing.error = fact.error
                 no_polls = bool(self.poller.problem())  # then it is not for this table alone
                 away = no_polls or (fact.away and not self.poller.enabled)
-                self._publish(self.loader.on_read_failed(fact, away=away))
+                self._write_results(self.loader.on_read_failed(fact, away=away))
             case NamesRead() if fact.job:
                 self.admin.on_names(fact.job, fact.databases)
             case NamesFailed() if fact.job:
@@ -407,7 +407,7 @@ class Catalog:
             return self._end()
         self.poller.check_late()
         for db in self.listing.take_left_out():
-            self._publish((PublishTables(databases={db: None}, tables={}, needs={}),))
+            self._write_results((WriteTables(databases={db: None}, tables={}, needs={}),))
         self.event_router.take_rest()
         self.event_processor.observe()
         for db in self.follow_rules.take_on_again():
@@ -422,7 +422,7 @@ class Catalog:
                 polled=self.poller.polled,
                 position=self.position,
             )
-        self._publish(self.loader.next_slice())
+        self._write_results(self.loader.next_slice())
         self._aliases.step()
         self._order_reads()
         if self.listing.serving:
@@ -497,12 +497,12 @@ class Catalog:
 
     # -- facts
 
-    def _publish(self, results: tuple[Result, ...]) -> None:
+    def _write_results(self, results: tuple[Result, ...]) -> None:
         for unreadable in self._materializer.apply(results):
             self.counts.tables_turned_unreadable += 1
             self.dispatcher.on_unreadable(unreadable.table, unreadable.error)
         for result in results:
-            if isinstance(result, PublishTables):
+            if isinstance(result, WriteTables):
                 for table in filter(self.tables.holds, result.tables):
                     self.unloading.loaded(table)
             elif isinstance(result, CompleteLoad):

@@ -67,15 +67,15 @@ class EventRouter:
         log: EventLog,
         processor: EventProcessor,
         follows: Callable[[str], bool],
-        publish: Callable[[tuple[Result, ...]], None],
+        write_results: Callable[[tuple[Result, ...]], None],
         counts: CatalogCounts,
         turn: PartTurn[Noted],
         finding: str,
     ) -> None:
         """Take the parts that events concern.
 
-        ``follows``: whether a database is not left out by the operator. ``publish`` writes what was
-        read. ``finding``: of the check of the metastore because of which all is read anew.
+        ``follows``: whether the operator does not leave a database out. ``write_results`` writes
+        what was read. ``finding``: why catalogd reads everything anew, if it does.
         """
         self._namespace = namespace
         self._tables = tables
@@ -90,7 +90,7 @@ class EventRouter:
         self._event_log = log
         self._event_processor = processor
         self._follows = follows
-        self._publish = publish
+        self._write_results = write_results
         self._counts = counts
         self._turn = turn
         self.finding = finding  # of the last check of a connection
@@ -134,11 +134,11 @@ class EventRouter:
             self._event_log.add(event, dirty, outcome=outcome, seq=batch.seq)
             every += dirty
         self._event_history.begin(batch.events, every, seq=batch.seq, missing=missing(batch.gap))
-        self._publish(self._in_place.results(batch.seq))
+        self._write_results(self._in_place.results(batch.seq))
         if self._reconciliation.missed and batch.events:
             self._reconciliation.on_events(connection=fact.connection)
         if batch.whole:
-            self._publish(self._loader.on_poll_done(fact.poll))
+            self._write_results(self._loader.on_poll_done(fact.poll))
             self.first_seq = batch.seq if self.first_seq is None else self.first_seq
 
     def take_rest(self) -> None:

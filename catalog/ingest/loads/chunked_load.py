@@ -35,7 +35,7 @@ from ....topics.objects.selector import AFTER_ALL, Matches, Selector
 from ....topics.objects.tables import Column
 from ...metastore.port import TableRead, TableRequest
 from .bad_partitions import BAD_MAX, BadPartitions
-from .needs import PublishPartitions
+from .needs import WritePartitions
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
@@ -106,7 +106,7 @@ class ChunkedLoad:
     refused: int = 0  # loads of this table that failed before this load
     dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
     reading: ChunkRead | None = None
-    slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
+    slices: deque[WritePartitions] = field(default_factory=deque)  # read, not yet published
     chunks: deque[LoadedChunk] = field(default_factory=deque)  # read, the oldest first
     issued: int = 0  # the number of the newest chunk
     polled: int = 0  # the newest poll that has ended
@@ -304,11 +304,11 @@ class ChunkedLoad:
         begins = range(0, max(len(found), 1), SLICE_MAX)
         for begin in begins:
             some = dict(found[begin : begin + SLICE_MAX])
-            self.slices.append(PublishPartitions(table=self.table, partitions=some, gone=gone))
+            self.slices.append(WritePartitions(table=self.table, partitions=some, gone=gone))
             gone = ()
         self.chunks.append(LoadedChunk(self.issued, requested, confirmed_by, len(begins)))
 
-    def take_slice(self) -> PublishPartitions:
+    def take_slice(self) -> WritePartitions:
         """Remove and return the slice to be published now."""
         chunk = next(chunk for chunk in self.chunks if chunk.slices)
         chunk.slices -= 1

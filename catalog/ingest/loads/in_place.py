@@ -37,7 +37,7 @@ from ...metastore.port import (
 )
 from ...model.tables import Tables
 from ..events.thrift_json import parsed, struct_bytes
-from .needs import Extent, Need, PublishTables
+from .needs import Extent, Need, WriteTables
 
 _TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last
 _PARTITION_DB, _PARTITION_TABLE = "2", "3"
@@ -120,7 +120,7 @@ class InPlace:
             self._batch[table] = applied
         return taken
 
-    def results(self, seq: int) -> tuple[PublishTables, ...]:
+    def results(self, seq: int) -> tuple[WriteTables, ...]:
         """Remove and return what was applied of the events with this number, to be published."""
         batch, self._batch, self._count, self._said_bytes = self._batch, {}, 0, 0
         if not batch:
@@ -143,7 +143,7 @@ class InPlace:
             )
             for table, one in batch.items()
         }
-        return (PublishTables(databases={}, tables=tables, needs=needs),)
+        return (WriteTables(databases={}, tables=tables, needs=needs),)
 
     def _table(self, table: TableId, content: Content, applied: _Applied) -> bool:
         value = self._tables.value(table)

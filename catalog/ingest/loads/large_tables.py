@@ -26,8 +26,8 @@ from .needs import (
     Incarnation,
     Need,
     PendingEvents,
-    PublishPartitions,
     TableUnreadable,
+    WritePartitions,
 )
 
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
@@ -252,13 +252,13 @@ class LargeTables:
         found: TableRead | None,
         *,
         confirmed_by: int,
-    ) -> tuple[PublishPartitions | CompleteLoad, ...]:
+    ) -> tuple[WritePartitions | CompleteLoad, ...]:
         """Take the answer to ``request``; it is published once poll ``confirmed_by`` has ended."""
         if isinstance(large, ChunkedComparison):
             if self._is_read(large):
                 large.accept(found or TableRead())
             return ()
-        published: tuple[PublishPartitions, ...] = ()
+        published: tuple[WritePartitions, ...] = ()
         if self._is_read(large):
             if found is None or (large.rest is None and found.names is None):
                 del self._loads[large.table]  # the table vanished: it is read again as a whole
@@ -303,7 +303,7 @@ class LargeTables:
             load.on_poll_done(poll)
         return self.end_finished()
 
-    def next_slice(self, *, busy: bool) -> tuple[PublishPartitions | CompleteLoad, ...]:
+    def next_slice(self, *, busy: bool) -> tuple[WritePartitions | CompleteLoad, ...]:
         """Compare a slice of a table, and return a slice of another to be published in this turn.
 
         ``busy``: events wait to be published. Then there are fewer slices, but never none.

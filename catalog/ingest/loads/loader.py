@@ -47,9 +47,9 @@ from .needs import (
     Incarnation,
     Need,
     PendingEvents,
-    PublishTables,
     Result,
     TableUnreadable,
+    WriteTables,
 )
 
 READS_MAX_DEFAULT: Final = 8  # and a poll: a metastore has 10 connections to its database
@@ -358,7 +358,7 @@ class Loader:
             return self.large.on_chunk(read.large, request, found, confirmed_by=confirmed_by)
         if self._polled:
             return ()
-        return self._publish(self._end_read(fact.read)) + self.large.end_finished()
+        return self._results_of(self._end_read(fact.read)) + self.large.end_finished()
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
@@ -393,7 +393,7 @@ class Loader:
         ]
         results: tuple[Result, ...] = ()
         for number in ready:
-            results += self._publish(self._end_read(number))
+            results += self._results_of(self._end_read(number))
         return results + self.large.on_poll_done(poll)
 
     def deadline(self, *, reads: bool = True) -> float | None:
@@ -550,7 +550,7 @@ class Loader:
         self._look_again = True
         return self._in_flight.pop(number)
 
-    def _publish(self, read: InFlightRead) -> tuple[Result, ...]:
+    def _results_of(self, read: InFlightRead) -> tuple[Result, ...]:
         assert read.done is not None
         self._read_again(read.take_overtaken())
         if not read.needs:
@@ -562,7 +562,7 @@ class Loader:
                 self.large.on_struct(table)
         databases = {db: read.done.databases.get(db) for db, name in read.needs if not name}
         tables = {t: read.done.tables.get(t, TableRead()) for t in read.needs if t[1]}
-        return (PublishTables(databases=databases, tables=tables, needs=read.needs),)
+        return (WriteTables(databases=databases, tables=tables, needs=read.needs),)
 
     def _read_again(self, needs: Mapping[TableId, Need]) -> None:
         for table, need in needs.items():

@@ -26,10 +26,10 @@ from .needs import (
     Extent,
     Incarnation,
     Need,
-    PublishPartitions,
-    PublishTables,
     Result,
     TableUnreadable,
+    WritePartitions,
+    WriteTables,
 )
 
 
@@ -66,9 +66,9 @@ class Materializer:
         unreadable: tuple[TableUnreadable, ...] = ()
         for result in results:
             match result:
-                case PublishTables():
-                    self._publish(result)
-                case PublishPartitions(table=table):
+                case WriteTables():
+                    self._write_tables(result)
+                case WritePartitions(table=table):
                     changes: dict[str, bytes | None] = dict(result.partitions)
                     changes |= dict.fromkeys(result.gone)
                     self._tables.write_partitions(table, changes, source=SOURCE_LOAD)
@@ -83,7 +83,7 @@ class Materializer:
                     assert_never(result)
         return unreadable
 
-    def _publish(self, result: PublishTables) -> None:
+    def _write_tables(self, result: WriteTables) -> None:
         followed = {t: r for t, r in result.tables.items() if not self._ignores(t, r, result)}
         result = replace(result, tables=followed)
         off = self._rules.off_among(result.databases)
@@ -113,13 +113,13 @@ class Materializer:
             return SOURCE_LOAD
         return SOURCE_RECONCILIATION if self._has_differed(table, need.names) else SOURCE_EVENTS
 
-    def _ignores(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
+    def _ignores(self, table: TableId, read: TableRead, result: WriteTables) -> bool:
         """Return whether ``table`` is not followed, and was read for no event or order."""
         need = result.needs[table]
         only_missing = need.incarnation is Incarnation.DOUBTED and not need.data
         return only_missing and self._rules.ignores(table, read.thrift)
 
-    def _ended(self, table: TableId, result: PublishTables) -> bool:
+    def _ended(self, table: TableId, result: WriteTables) -> bool:
         """Return whether what was read of ``table`` is another incarnation than the known table."""
         need, held = result.needs[table], self._tables.value(table)
         thrift = result.tables[table].thrift

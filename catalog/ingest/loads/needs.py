@@ -107,8 +107,8 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishTables:
-    """Result: these objects are so; a database of None, a table without ``thrift``, is gone."""
+class WriteTables:
+    """Result: write these objects; a database of None, a table without ``thrift``, is gone."""
 
     databases: dict[str, bytes | None]
     tables: dict[TableId, TableRead]
@@ -116,8 +116,8 @@ class PublishTables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishPartitions:
-    """Result: publish partitions of a table that is LOADING; ``gone`` do not exist any longer."""
+class WritePartitions:
+    """Result: write partitions of a table that is LOADING; those of ``gone`` do not exist."""
 
     table: TableId
     partitions: dict[str, bytes]
@@ -139,7 +139,7 @@ class TableUnreadable:
     error: str
 
 
-Result = PublishTables | PublishPartitions | CompleteLoad | TableUnreadable
+Result = WriteTables | WritePartitions | CompleteLoad | TableUnreadable
 
 
 class Backlog:

@@ -31,10 +31,10 @@ from topicast.catalog.ingest.loads.needs import (
     Extent,
     Incarnation,
     Need,
-    PublishPartitions,
-    PublishTables,
     Result,
     TableUnreadable,
+    WritePartitions,
+    WriteTables,
 )
 from topicast.catalog.metastore.port import (
     Dirty,
@@ -176,12 +176,12 @@ def of_t() -> World:
 
 def tables_of(results: tuple[Result, ...]) -> list[str]:
     """Return the names of the tables that ``results`` publish."""
-    return [name for one in results if isinstance(one, PublishTables) for _, name in one.tables]
+    return [name for one in results if isinstance(one, WriteTables) for _, name in one.tables]
 
 
 def slices_of(results: tuple[Result, ...]) -> list[tuple[list[str], tuple[str, ...]]]:
     """Return what each slice publishes, and what is gone by it."""
-    return [(list(r.partitions), r.gone) for r in results if isinstance(r, PublishPartitions)]
+    return [(list(r.partitions), r.gone) for r in results if isinstance(r, WritePartitions)]
 
 
 def completes(results: tuple[Result, ...]) -> bool:
@@ -210,7 +210,7 @@ def test_database_is_read_and_published_with_the_tables_of_its_batch(of_t: World
     assert (read.databases, wanted(read)) == (("d",), [WHOLE_T])
     of_t.done(read)
     (result,) = of_t.poll()
-    assert isinstance(result, PublishTables)
+    assert isinstance(result, WriteTables)
     assert (result.databases, result.needs[T].incarnation) == (
         {"d": b"db"},
         Incarnation.ENDED,
@@ -225,7 +225,7 @@ def test_partitions_of_a_held_table_are_read_by_name_in_one_read(of_t: World) ->
     of_t.done(read)
     assert of_t.oldest == 1
     (result,) = of_t.poll()
-    assert isinstance(result, PublishTables)
+    assert isinstance(result, WriteTables)
     assert (result.needs[T].data, list(result.needs[T].names)) == (True, ["a", "b"])
     assert of_t.oldest == NEVER
 
@@ -369,7 +369,7 @@ def test_table_that_was_not_found_is_published_as_gone(of_t: World) -> None:
     of_t.event(changed(T))
     of_t.answered(of_t.read().read, {}, {})
     (result,) = of_t.poll()
-    assert isinstance(result, PublishTables)
+    assert isinstance(result, WriteTables)
     assert result.tables == {T: TableRead()}
 
 
@@ -421,7 +421,7 @@ def test_urgent_load_is_read_at_once_and_alone(world: World) -> None:
     world.loader.load(T)
     assert world.reads() == ()
     results = (*world.done(of_t), *world.poll())
-    assert [one.needs[T].load for one in results if isinstance(one, PublishTables)] == [True]
+    assert [one.needs[T].load for one in results if isinstance(one, WriteTables)] == [True]
 
 
 def test_table_of_which_partitions_are_read_is_loaded_whole_behind_them_if_it_is_urgent(
@@ -658,7 +658,7 @@ def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     world.done(first)
     world.done(read)
     needs = {
-        t: n for one in world.poll() if isinstance(one, PublishTables) for t, n in one.needs.items()
+        t: n for one in world.poll() if isinstance(one, WriteTables) for t, n in one.needs.items()
     }
     assert needs[TABLES[-1]].incarnation is Incarnation.DOUBTED
 
@@ -726,7 +726,7 @@ def test_slices_of_several_tables_take_turns(world: World) -> None:
         world.done(world.read())
     world.poll()
     brought = [one for _ in range(6) for one in world.written()]
-    assert [r.table for r in brought if isinstance(r, PublishPartitions)] == [T, U] * 3
+    assert [r.table for r in brought if isinstance(r, WritePartitions)] == [T, U] * 3
 
 
 def test_slices_of_a_table_whose_selection_somebody_waits_for_come_first(world: World) -> None:
@@ -738,7 +738,7 @@ def test_slices_of_a_table_whose_selection_somebody_waits_for_come_first(world: 
     world.poll()
     assert not confirmed(world, by_names([names[-1]]))
     brought = [one for _ in range(6) for one in world.written()]
-    assert [r.table for r in brought if isinstance(r, PublishPartitions)] == [T, T, U, U]
+    assert [r.table for r in brought if isinstance(r, WritePartitions)] == [T, T, U, U]
 
 
 def test_slices_come_less_often_while_events_are_on_their_way_and_go_on() -> None:
@@ -828,7 +828,7 @@ def test_table_is_not_complete_while_its_object_is_being_read() -> None:
     assert world.poll() == (), "the object is still being read"
     world.done(object_read)
     results = world.poll()
-    assert isinstance(results[0], PublishTables)
+    assert isinstance(results[0], WriteTables)
     assert completes(results)
 
 
@@ -1085,7 +1085,7 @@ def test_table_whose_partitions_cannot_be_listed_is_unreadable_and_tried_ever_mo
     for _ in range(10):
         world.done(world.read(), t=TableRead(thrift=b"t", names=("a",)))
         (result,) = world.poll()
-        assert isinstance(result, PublishTables)
+        assert isinstance(result, WriteTables)
         world.loader.begin_chunked_load(T, None, refused=max(result.needs[T].refused, 0))
         assert world.failed(world.read()) == (UNREADABLE,)
         assert world.reads() == ()
@@ -1112,7 +1112,7 @@ def test_unreadable_table_is_a_stub_and_a_table_without_a_name_is_not_written() 
     )
 
     def publish(read: TableRead, need: Need) -> None:
-        result = PublishTables(databases={"d": b"d"}, tables={T: read}, needs={T: need})
+        result = WriteTables(databases={"d": b"d"}, tables={T: read}, needs={T: need})
         assert materializer.apply([result]) == ()
 
     whole = TableRead(thrift=struct(T, "ds"), partitions=parts("1"), names=("ds=1",), whole=True)
