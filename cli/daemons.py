@@ -2,9 +2,10 @@
 
     flags ──▶ config ──▶ daemon ──▶ "listening …" ──▶ it serves: "ready …" ──▶ until SIGTERM, SIGINT
 
-Both lines are on standard output; a daemon that cannot serve never prints the second. They log to
-standard error, end with 0 after a signal, with 2 on settings that are not allowed, and with 1 on
-anything else, such as a port in use. What needs an extra is imported when it is used.
+Both lines are on standard output; a daemon that cannot serve never prints the second. The daemons
+log to standard error, and end with 0 after a signal, with 2 on settings that are not allowed, and
+with 1 on another error, such as a port in use. A module that needs an extra is imported when it is
+used.
 """
 
 import gc
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger(__name__)
 
 EXIT_CODES: Final = "Exit codes: 0 ended by a signal, 1 failed, 2 wrong use."
-YOUNG: Final = 350  # new objects until the collector visits them; three times as many at once
+YOUNG: Final = 350  # new objects until a pass over young objects, 3 times as many at most
 OLD_PASSES: Final = 7000  # until a collection of old objects: 7 million new objects that live on
 OLD: Final = 2  # the oldest generation
 ALL_EVERY: Final = 100  # old passes, until a pass over everything
-SWITCH_S: Final = 0.0001  # at most, until the loop interrupts what another thread computes
+SWITCH_S: Final = 0.0001  # for which the loop waits at most while another thread computes
 
 
 def pages_flags(port: int) -> Callable[[F], F]:
-    """Make the options of the pages, which are at ``port`` by default."""
+    """Make the options of the pages, whose port is ``port`` by default."""
     return flags_of(PagesConfig, defaults={"webserver_port": port})
 
 
@@ -57,10 +58,12 @@ def access_to_pages(given: dict[str, Any]) -> "Access":
 
 
 def refuse_shared_port(pages: PagesConfig, listens: Mapping[Address, str]) -> None:
-    """Refuse a port of the pages that the daemon itself needs: ``listens``, and for what.
+    """Refuse a port of the pages that the daemon itself needs.
+
+    ``listens``: the addresses that the daemon listens at, and for what.
 
     Raises:
-        ConfigError: it is that port, on the same interface or on all of them.
+        ConfigError: it is one of these ports, on the same interface or on all interfaces.
     """
     own = pages.address
     for address, what in listens.items():
@@ -94,8 +97,9 @@ def collect_old_rarely(*, old_passes: int = OLD_PASSES) -> None:
 
     A pass over 300,000 entries, which are in no cycle, stops the loop for 110 ms. Passes over
     young objects find the cycles that failures leave behind, and take 1 ms at most on a busy
-    machine. What was young until an old pass is visited by that pass, and then left alone, but for
-    each 100th, which visits all: a cycle that lived on for hours is found by it.
+    machine. A pass over old objects visits those that have become old since the last such pass,
+    and never visits them again. Each 100th of these passes visits all objects, and so finds cycles
+    that have lived for hours.
     """
     gc.freeze()  # imported modules live as long as the process
     gc.set_threshold(YOUNG, 1, old_passes)
@@ -115,14 +119,14 @@ def collect_old_rarely(*, old_passes: int = OLD_PASSES) -> None:
 def wake_soon() -> None:
     """Let a thread that wakes up, as the loop does, wait 0.1 ms for a thread that computes.
 
-    Python's own interval is 5 ms, by which each page that is made would delay a delta. The loop
-    waits so again after each call of the system in its turn, so that 1 ms would be several.
+    Python's own interval is 5 ms: each page that is made would delay a delta by as much. The loop
+    waits after each system call of its turn, so that an interval of 1 ms would add up.
     """
     sys.setswitchinterval(SWITCH_S)
 
 
 def log_start(name: str, flags: Iterable[tuple[str, str, str]]) -> None:
-    """Log that a daemon starts, its release, and the flags that are not at their default."""
+    """Log that a daemon starts, its release, and the flags that do not have their default."""
     given = " ".join(f"{flag}={value}" for flag, value, origin in flags if origin != DEFAULT)
     log.info("starts: daemon=%s release=%s %s", name, __version__, given or "flags=default")
 
@@ -136,11 +140,11 @@ def _exit_code(error: TopicastError) -> int:
 
 
 def serve(daemon: "Daemon", sources: "Sources", address: str, *, access: "Access") -> None:
-    """Announce ``daemon``, and serve until a signal; ``access``: to its pages."""
+    """Announce ``daemon``, and serve until a signal; ``access``: who may read its pages."""
     from .pages.server import Pages
 
     wake_soon()
-    ended_by: list[int] = []  # a handler must not log: it may interrupt a line that is written
+    ended_by: list[int] = []  # the handler must not log: it may interrupt the writing of a line
 
     def end(number: int, *_: object) -> None:
         ended_by.append(number)

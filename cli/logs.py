@@ -9,11 +9,11 @@ from typing import Final
 FORM: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
 TIME_FORM: Final = "%Y-%m-%dT%H:%M:%S"
 LINES_MAX: Final = 500  # that are kept
-LINE_MAX: Final = 2000  # characters of each: 1 MB in all
+LINE_MAX: Final = 2000  # characters of a kept line: 1 MB in all
 
 
 class RecentLines(logging.Handler):
-    """Keeps the last lines for whoever looks; any thread may read them."""
+    """Keeps the last lines of the log; any thread may read them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ def log_to_stderr(level: int = logging.INFO) -> RecentLines:
     """Send every log line from ``level`` on to standard error, with the time in UTC.
 
     Returns:
-        What keeps the last of them.
+        The handler that keeps the last lines.
     """
     formatter = logging.Formatter(FORM, TIME_FORM)
     formatter.converter = time.gmtime

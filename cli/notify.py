@@ -3,8 +3,8 @@
     listening address=… web=…   on standard output, as soon as its sockets are bound
     ready address=… web=…       once: at the first verdict by which /healthz answers 200
 
-The service manager is notified as by systemd's sd_notify: of readiness, and of each change of the
-verdict, which ``systemctl status`` shows.
+The daemon notifies the service manager, as systemd's sd_notify does, of readiness and of each
+change of the verdict, which ``systemctl status`` shows.
 """
 
 import logging
@@ -30,14 +30,14 @@ class Announcement:
         self._where = where
         self._environ = environ
         self._is_ready = False
-        self._before: Verdict | None = None  # which was reported last
+        self._before: Verdict | None = None  # the verdict that was reported last
 
     def listening(self) -> None:
-        """Announce that peers may connect, though not that they are served."""
+        """Announce that peers may connect, but not yet that they are served."""
         _say(f"listening {self._where}")
 
     def report(self, verdict: Verdict) -> None:
-        """Take the daemon's verdict: the first by which it serves makes it ready, for good."""
+        """Take the daemon's verdict; the first verdict that it serves makes it ready, for good."""
         if self._before is None or news(self._before, verdict):
             notify(f"{STATUS}{verdict.lines[0]}", self._environ)
         self._before = verdict

@@ -1,6 +1,6 @@
 """The pages of docs/reference/, made from the commands, settings and metrics.
 
-python -m topicast.cli.reference FOLDER      writes them; a test fails when they are stale
+python -m topicast.cli.reference FOLDER      writes the pages; a test fails if they are stale
 """
 
 import inspect
@@ -49,7 +49,7 @@ def write(folder: Path) -> None:
 def schemas() -> dict[str, Schema]:
     """Return the schema of each document that a command prints with ``-o json``, by its name.
 
-    That of ``topicast topics --why NAME`` is topics-why; its title is the command line.
+    The schema of ``topicast topics --why NAME`` is named topics-why; its title is the command line.
     """
     found: dict[str, Schema] = {}
     for path, command in _below(topicast, "topicast"):

@@ -1,7 +1,7 @@
 """The entry of ``topicast``: names a missing library; ``run`` runs Spark even without it.
 
-A driver's Python may have this package and none of what it requires, or be too old for it: this
-file loads on Python 3.6, so without names of ``typing`` and with quoted annotations.
+A driver's Python may have this package without the libraries that it requires, or be too old for
+it. So this file loads on Python 3.6: it has no names of ``typing``, and quotes annotations.
 """
 
 import os
@@ -21,7 +21,7 @@ def main() -> None:
     if sys.version_info < OLDEST:
         sys.exit(_without(_too_old(), sys.argv[1:]))
     try:
-        if sys.argv[1:] == [AGENT]:  # it starts with each driver: nothing is loaded for words
+        if sys.argv[1:] == [AGENT]:  # it starts with each driver: do not load the commands
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: these are the driver's
             signal.signal(signal.SIGQUIT, signal.SIG_IGN)
             from .launch.ahead import hand_over
@@ -44,7 +44,7 @@ def _too_old() -> str:
 
 
 def _without(why: str, words: "list[str]") -> int:
-    """Become the application that ``run`` names, as it is; else print ``why`` not."""
+    """Print ``why`` topicast cannot run; if ``words`` are those of ``run``, run its application."""
     command = _application(words)
     if not command:
         print(f"error: {why}", file=sys.stderr)

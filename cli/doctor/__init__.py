@@ -1,1 +1,1 @@
-"""Checks for the usual causes of problems, in order: each check says what to do next."""
+"""Checks for the usual causes of problems, in order; each check says what to do next."""

@@ -1,6 +1,6 @@
-"""Checks: run one after the other, each for a limited time; those that need a failed one are not.
+"""Checks: run one after the other, each for a limited time, unless a check that it needs failed.
 
-Check ──run──▶ Answer ──▶ Finding: ok, warning, wrong; or not tried
+Check ──run──▶ Answer ──▶ CheckResult: ok, warning, wrong; or not tried
 """
 
 import threading
@@ -12,9 +12,9 @@ from ...topics.backports import StrEnum
 from ...topics.errors import TopicastError
 from ..terminal.lists import wrapped
 
-CHECK_AT: Final = 11  # where in a line the name of a check begins
-FINDING_AT: Final = 26
-INDENT_MIN: Final = 2  # so that a line which goes on is no finding of its own
+CHECK_AT: Final = 11  # the column of a line at which the name of a check begins
+FINDING_AT: Final = 26  # the column at which its finding begins
+INDENT_MIN: Final = 2  # of the second line of a result and those below
 DEFECT: Final = "is this a defect of Topicast? report it with this line"
 
 
@@ -29,7 +29,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a check. ``next_step``: what to do; empty where nothing is to be done."""
+    """The result of a check. ``next_step``: what to do; empty: nothing is to be done."""
 
     verdict: CheckOutcome
     finding: str
@@ -62,9 +62,9 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``run`` answers, or raises TopicastError, whose text says what to do.
+    """A check. ``run`` returns its answer, or raises TopicastError, whose text says what to do.
 
-    ``after``: checks without which it means nothing. ``limit_s``: None is that of all checks.
+    ``after``: checks that must not fail before it. ``limit_s`` None: the limit of all checks.
     """
 
     name: str
@@ -74,22 +74,22 @@ class Check:
 
 
 def ok(finding: str) -> Answer:
-    """Return that all is well."""
+    """Return the answer that all is well."""
     return Answer(CheckOutcome.OK, finding)
 
 
 def warning(finding: str, next_step: str) -> Answer:
-    """Return that something may be intended, or may go wrong later."""
+    """Return the answer that something may be intended, or may go wrong later."""
     return Answer(CheckOutcome.WARNING, finding, next_step)
 
 
 def wrong(finding: str, next_step: str = "") -> Answer:
-    """Return that something does not work."""
+    """Return the answer that something does not work."""
     return Answer(CheckOutcome.WRONG, finding, next_step)
 
 
 def examine(checks: Sequence[Check], *, limit_s: float) -> Iterator[CheckResult]:
-    """Yield what each of ``checks`` finds, in their order; none takes longer than its limit."""
+    """Yield the result of each of ``checks``, in their order; none takes longer than its limit."""
     failed: set[str] = set()
     for check in checks:
         missing = [name for name in check.after if name in failed]
@@ -103,7 +103,7 @@ def examine(checks: Sequence[Check], *, limit_s: float) -> Iterator[CheckResult]
 
 
 def _bounded(run: Callable[[], Answer], limit_s: float) -> Answer:
-    """Return the answer of ``run``; a thread that is not back in time is left behind."""
+    """Return the answer of ``run``; abandon its thread if that takes longer than ``limit_s``."""
     answers: list[Answer] = []
 
     def work() -> None:

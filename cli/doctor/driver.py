@@ -19,7 +19,7 @@ from ..launch.spark_commands import SUBMIT, application_at, is_of_the_jvm, refus
 from .checks import Answer, ok, warning, wrong
 
 START_S: Final = 120.0  # Spark starts, and the probe waits for catalogd
-LINES_MAX: Final = 3  # of what a command that failed has printed
+LINES_MAX: Final = 3  # of the output of a command that failed
 SESSION_CATALOG: Final = "spark.sql.catalog.spark_catalog"
 CACHE: Final = "spark.sql.filesourceTableRelationCacheSize"
 ON: Final = "on"
@@ -45,7 +45,7 @@ with open({path!r}, "w") as file:
 
 
 class DriverChecks:
-    """One application, whose command is ``command``; empty: none was given."""
+    """The checks of one application; ``command``: starts it; empty: none was given."""
 
     def __init__(self, command: Sequence[str], *, statestores: str) -> None:
         self._command = command
@@ -57,8 +57,8 @@ class DriverChecks:
         """Run the probe with the application's command.
 
         Raises:
-            UsageError: another command than spark-submit or python, or the driver runs elsewhere.
-            TopicastError: it failed; says with what.
+            UsageError: it is not spark-submit or python, or its driver runs on another host.
+            TopicastError: the command failed; says how.
         """
         with TemporaryDirectory(prefix="topicast-doctor-") as folder:
             found, script = Path(folder, "facts.json"), Path(folder, "probe.py")
@@ -77,7 +77,7 @@ class DriverChecks:
         return ok(f"{where}, Spark {self._status('spark')}")
 
     def attached(self) -> Answer:
-        """Return the answer whether the driver was attached, and to which servers."""
+        """Check whether the driver was attached, and to which servers."""
         state, reason = self._status("state"), self._status("reason")
         if state in (UNSUPPORTED, PLAIN):
             return wrong(f"{state}: {reason}")
@@ -104,7 +104,7 @@ class DriverChecks:
         return ok(f"{state}, by {self._status('statestores')}; {how}")
 
     def writes(self) -> Answer:
-        """Return the answer whether the driver's writes are reported, by its metastore."""
+        """Check whether the driver's writes are reported, which depends on its metastore."""
         writes = self._status("writes")
         if writes == "reported":
             return ok("reported: catalogd follows this driver's metastore")
@@ -125,7 +125,7 @@ class DriverChecks:
         return warning(writes, "topicast drivers shows whether it stays so")
 
     def session_catalog(self) -> Answer:
-        """Look whether another format's catalog replaces Spark's own."""
+        """Check whether another format's catalog replaces Spark's own."""
         replaced = self._facts["conf"].get(SESSION_CATALOG)
         if replaced:
             return warning(
@@ -135,7 +135,7 @@ class DriverChecks:
         return ok("Spark's own")
 
     def caches(self) -> Answer:
-        """Look whether Spark caches at all what would be refreshed."""
+        """Check whether Spark caches relations, which is what Topicast refreshes."""
         size = self._facts["conf"].get(CACHE, "")
         if size == "0":
             return warning(
@@ -148,7 +148,7 @@ class DriverChecks:
         return str(self._facts["status"][name])
 
     def _run(self, command: Sequence[str]) -> str:
-        """Run ``command``; return what it printed. It ends with everything that it has started."""
+        """Run ``command``, and return its output; end all processes that it has started."""
         try:
             process = subprocess.Popen(
                 command,
@@ -173,7 +173,7 @@ class DriverChecks:
 
 
 def _with_probe(command: Sequence[str], probe: str) -> list[str]:
-    """Return ``command`` with ``probe`` in the place of its application, without arguments."""
+    """Return ``command`` with ``probe`` in place of its application and its arguments."""
     refuse_cluster(command)
     if is_of_the_jvm(command):
         raise UsageError(
@@ -185,4 +185,4 @@ def _with_probe(command: Sequence[str], probe: str) -> list[str]:
         return [*command[: application_at(command)], probe]
     if name.startswith("python"):
         return [command[0], probe]
-    raise UsageError(f"{name} cannot be looked at: give spark-submit or python with an application")
+    raise UsageError(f"{name} cannot be checked: give spark-submit or python with an application")

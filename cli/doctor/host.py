@@ -1,4 +1,4 @@
-"""Host: checks of this machine: its Python, packages and keys, and what it reaches by name."""
+"""Host: checks of this machine: its Python, packages and keys, and the hosts that it reaches."""
 
 import errno
 import os
@@ -25,12 +25,12 @@ BASE: Final = ("click", "msgpack", "pyzmq", "sortedcontainers", "zstandard")
 
 
 def python() -> Answer:
-    """Return the version of this Python; one that is too old does not get here."""
+    """Return the version of this Python; a Python that is too old cannot run this."""
     return ok(f"{platform.python_version()}, {sys.executable}")
 
 
 def packages(needed: Sequence[str]) -> Answer:
-    """Look for the libraries ``needed``, besides those of every installation."""
+    """Check that the libraries ``needed``, besides those of every installation, are there."""
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         extras = ",".join(dict.fromkeys(EXTRA_OF[name] for name in missing))
@@ -77,7 +77,7 @@ def ports(addresses: Sequence[Address], *, daemon: str, setting: str) -> Answer:
     """Connect to each of ``addresses``, where ``daemon`` listens; ``setting`` names others."""
     for address in addresses:
         try:
-            host, _ = dialled(address.host)  # another address of the name is not used
+            host, _ = dialled(address.host)  # clients use no other address of the name
             socket.create_connection((host, address.port), CONNECT_S).close()
         except TimeoutError:
             return wrong(
@@ -106,7 +106,7 @@ def can_listen(addresses: Sequence[Address]) -> Answer:
 
 
 def _refused(address: Address, exc: OSError) -> Answer:
-    """Return why a socket cannot be bound to it; the daemon itself may have taken the port."""
+    """Return why no socket can be bound to ``address``; the daemon itself may have the port."""
     where = f"{address.host}:{address.port}: {exc.strerror}"
     if exc.errno == errno.EADDRINUSE:
         return warning(
@@ -118,10 +118,10 @@ def _refused(address: Address, exc: OSError) -> Answer:
 
 
 def folder(path: str, *, setting: str) -> Answer:
-    """Look whether files can be made in ``path``, or in the folder where it will be made.
+    """Check that files can be made in ``path``, or in the folder where it will be made.
 
     Raises:
-        ConfigError: they cannot.
+        ConfigError: no file can be made there.
     """
     found = os.path.abspath(path)  # noqa: PTH100 - the parent of a link is not wanted
     while not os.path.lexists(found):

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ...catalog.metastore.hms import Hms
 
 EVENTS_MAX: Final = 1
-TABLES_MAX: Final = 500  # that are looked at; 100 a call
+TABLES_MAX: Final = 500  # that are read; 100 in a call
 TABLES_OF_DATABASE_MAX: Final = 100
 APART_S: Final = 5.0  # of the clocks of two servers of one metastore
-KEPT_S: Final = 3600.0  # a metastore keeps events for a day, and hardly anywhere for less than this
+KEPT_S: Final = 3600.0  # as a rule metastores keep events for a day, hardly ever for less than this
 LOOK_AT: Final = (
     "start it there, or correct catalogd's flags for its address and login: "
     "--hive_site=/etc/hive/conf/hive-site.xml, or --hive_metastore_uris and --hive_metastore_auth"
@@ -60,7 +60,7 @@ UNITS: Final = {
     "days": 86400.0,
 }
 Doubt = tuple[str, str] | None
-"""A setting that is not as it should be, and what to do; None: it is."""
+"""Why a setting is not as it should be, and what to do; None: it is as it should be."""
 
 
 class MetastoreChecks:
@@ -71,7 +71,7 @@ class MetastoreChecks:
         self._event_s = 0.0  # when the newest event was recorded, by the metastore's clock
 
     def reachable(self) -> Answer:
-        """List the databases, and look whether its release was tried."""
+        """List the databases, and check whether Topicast was tried with the metastore's release."""
         try:
             with self._connected() as hms:
                 databases, release = len(hms.databases()), hms.release()
@@ -83,26 +83,26 @@ class MetastoreChecks:
         return warning(f"{found}; {doubt}", WATCH) if doubt else ok(found)
 
     def events_on(self) -> Answer:
-        """Look whether a listener records events."""
+        """Check whether a listener records events."""
         with self._connected() as hms:
             records = hms.records_events()
         if records is False:
             return wrong("the metastore records no events, so no change arrives", LISTENER_SETTING)
         if records is None:
-            return warning("it does not say whether it records events", LISTENER_SETTING)
+            return warning("the metastore does not say whether it records events", LISTENER_SETTING)
         return ok("a listener records events")
 
     def event_settings(self) -> Answer:
-        """Look at the settings by which events are recorded, kept and written."""
+        """Check the settings by which events are recorded, kept and written."""
         with self._connected() as hms:
             found = {name: hms.setting(f"hive.{name}", name) for name in EVENT_SETTINGS}
         return judged(found)
 
     def rights(self) -> Answer:
-        """Read the id of the newest event, and that event; look for a table that came after it.
+        """Read the newest event, and look for a table that was created after it.
 
         Raises:
-            SourceError: this user may not; says how to allow it.
+            SourceError: this user may not read events; says how to allow it.
         """
         with self._connected() as hms:
             newest = hms.current_event_id()
@@ -129,8 +129,8 @@ class MetastoreChecks:
     def clocks(self) -> Answer:
         """Compare this machine's clock with the time of the newest event.
 
-        A clock that is behind the metastore's is found as soon as something was just changed there;
-        an id that is ahead looks like a metastore without changes.
+        If this clock is behind the metastore's, that shows only after a recent event. If it is
+        ahead, that looks like a metastore without changes.
         """
         behind_s = self._event_s - time.time()
         if behind_s > APART_S:
@@ -138,7 +138,7 @@ class MetastoreChecks:
                 f"the newest event was recorded {behind_s:.0f} s after what is now on this machine",
                 SET_CLOCKS,
             )
-        return ok("this machine's is not behind that of the newest event")
+        return ok("this machine's clock is not behind the time of the newest event")
 
     def _uris(self) -> str:
         assert self.client is not None, "the settings were read"
@@ -153,16 +153,16 @@ class MetastoreChecks:
 
 
 def judged(found: Mapping[str, str | None]) -> Answer:
-    """Return what the metastore's settings mean for events; None: it does not say.
+    """Return what the metastore's settings mean for events.
 
-    ``found``: by the names of EVENT_SETTINGS; empty: not set.
+    ``found``: values by the names of EVENT_SETTINGS; empty: not set; None: it does not say.
     """
     doubts = [doubt for name, judge in EVENT_SETTINGS.items() if (doubt := judge(found.get(name)))]
     if doubts:
         return warning("; ".join(what for what, _ in doubts), "; ".join(do for _, do in doubts))
     said = sum(one is not None for one in found.values())
     if not said:
-        return ok("it does not say how events are recorded")
+        return ok("the metastore does not say how events are recorded")
     return ok("writes are recorded, events are kept long enough, and their format is known")
 
 
@@ -213,7 +213,7 @@ def _excluded(value: str | None) -> Doubt:
 
 
 def _seconds(text: str) -> float | None:
-    """Return a time as Hive writes it, such as 86400s or 1d; None: it is none."""
+    """Return the seconds of a time as Hive writes it, such as 86400s or 1d; None: it is none."""
     match = TIME.fullmatch(text.strip().lower())
     return None if match is None else float(match[1]) * UNITS[match[2] or "s"]
 
@@ -221,7 +221,8 @@ def _seconds(text: str) -> float | None:
 def _newest_table(hms: "Hms") -> tuple[str, int]:
     """Return the newest of some tables, and when it was created, by the metastore's clock.
 
-    The structs are read of TABLES_MAX at most, of the first of each database; none: the time is 0.
+    It reads TABLES_MAX tables at most, the first tables of each database. Without a table the name
+    is empty, and the time 0.
     """
     created, left = {"": 0}, TABLES_MAX
     for db in hms.databases():
@@ -245,4 +246,4 @@ EVENT_SETTINGS: Final[Mapping[str, Callable[[str | None], Doubt]]] = {
     FACTORY: _format,
     EXCLUDED: _excluded,
 }
-"""The settings of the metastore that are looked at, and what is said of each."""
+"""The settings of the metastore that are checked, and the function that judges each."""

@@ -33,8 +33,8 @@ from .driver import START_S, DriverChecks
 from .metastore import MetastoreChecks
 from .servers import Servers, admitted
 
-PORTS_S: Final = 30.0  # several addresses, each of which may not answer
-HEARTBEAT_S: Final = 70.0  # a hub may be set to send a heartbeat each minute
+PORTS_S: Final = 30.0  # for several addresses, any of which may not answer
+HEARTBEAT_S: Final = 70.0  # the heartbeats of a hub may be set to a minute
 CATALOG_LIBRARIES: Final = ("prometheus_client", "tornado", "hmsclient", "thrift")
 HUB_LIBRARIES: Final = ("prometheus_client", "tornado")
 
@@ -49,7 +49,7 @@ class Given:
 
     @property
     def answer_s(self) -> float:
-        """How long an answer may take, of which a check waits for several."""
+        """How long an answer may take: a check may wait for several."""
         return min(ANSWER_TIMEOUT_S, self.timeout_s / 3)
 
 
@@ -57,8 +57,8 @@ def checks_of(role: str, given: Given) -> list[Check]:
     """Return the checks for ``role``.
 
     Raises:
-        UsageError: the command after the dashes is not of this role.
-        click.ClickException: it has flags that do not exist.
+        UsageError: the command after the dashes is not that of this role.
+        click.ClickException: the command has flags that do not exist.
     """
     return {DRIVER: _driver, CATALOGD: _catalogd, "hub": _hub}[role](given)
 
@@ -179,7 +179,7 @@ def _network(addresses: Sequence[Address]) -> list[Check]:
 
 
 def _not_made_yet(name: str, keys_dir: str | None, listens: Address) -> Answer | None:
-    """Return that the daemon is going to make its keys; None: it has keys, or makes none."""
+    """Return the answer that the daemon will make its keys; None: it has keys, or makes none."""
     file = default_folder(os.environ).file(name)
     if keys_dir is None and listens.is_loopback and not file.exists():
         return ok(f"{file} is made at the first start")
@@ -198,7 +198,7 @@ def _admitted(keys: Sequence[DaemonKeys], hubs: Sequence[Address], timeout_s: fl
 
 
 def _flags(command: click.Command, words: Sequence[str]) -> dict[str, Any]:
-    """Return the flags of a daemon's command line, else those of the environment."""
+    """Return the flags of a daemon's command line; those it lacks are from the environment."""
     name = str(command.name)
     if words and Path(words[0]).name != name:
         raise UsageError(f"after -- comes the command of this role, {name}, not {words[0]}")

@@ -1,4 +1,4 @@
-"""Servers: checks of the hub and of catalogd, by the requests that every client sends."""
+"""Servers: checks of the hub and of catalogd, with the requests that every client sends."""
 
 import time
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ UPGRADE: Final = (
     "releases of one protocol version work together; install one release everywhere when you can: "
     "docs/deploy.md"
 )
-OF_METASTORE: Final = ("metastore", "events")  # how codes of reasons begin that are about it
+OF_METASTORE: Final = ("metastore", "events")  # the codes of reasons about it begin so
 LOOK_S: Final = 0.1  # between two looks at a handshake
 PROBE: Final = "probe"
 
@@ -39,18 +39,18 @@ class Servers:
     """One hub and its catalogd, as a client with ``credential`` meets them."""
 
     def __init__(self, addresses: tuple[Address, ...], *, timeout_s: float) -> None:
-        """Take the hubs, and how long each answer is waited for."""
+        """Take the hubs, and how long to wait for each answer."""
         self.credential: Credential | None = None  # set once the key file is read
         self._addresses = addresses
         self._timeout_s = timeout_s
         self._catalog: dict[str, Any] = {}  # catalogd's facts, once it has answered
-        self._metastore: tuple[Reason, ...] = ()  # of its verdict, likewise
+        self._metastore: tuple[Reason, ...] = ()  # of catalogd's verdict, once it has answered
 
     def hub(self) -> Answer:
         """Check that each hub admits the key, and that a hub answers.
 
         Raises:
-            LinkError: a hub does not admit it, or none answers.
+            LinkError: a hub does not admit the key, or no hub answers.
         """
         assert self.credential is not None, "the key file was read"
         admitted(self.credential, self._addresses, timeout_s=self._timeout_s)
@@ -66,7 +66,7 @@ class Servers:
             raise
 
     def data(self) -> Answer:
-        """Connect to where the hub sends its data."""
+        """Connect to the address from which the hub sends its data."""
         with self._visit() as visit:
             visit.reach_data()
             return ok(f"{visit.welcome.data_address} is reached")
@@ -129,17 +129,17 @@ class Servers:
                 f"whose clock agrees with {hub}'s",
                 SET_CLOCKS,
             )
-        return ok(f"this machine's is within {APART_S:g} s of that of {hub}")
+        return ok(f"this machine's clock is within {APART_S:g} s of that of {hub}")
 
     def _visit(self) -> Operator:
         return Operator(self._addresses, timeout_s=self._timeout_s, credential=self.credential)
 
 
 def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s: float) -> Answer:
-    """Check that each hub admits the key of a daemon; no message is sent to it.
+    """Check that each hub admits the key of ``credential``, by a handshake without a message.
 
     Raises:
-        LinkError: a server does not, or is not reached.
+        LinkError: a hub does not admit it, or is not reached.
     """
     for address in addresses:
         if _admits(address, credential, AT_ONCE_S):
@@ -151,7 +151,7 @@ def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s:
 
 
 def _admits(address: Address, credential: Credential, timeout_s: float) -> bool:
-    """Return whether a handshake comes to a good end within ``timeout_s``."""
+    """Return whether a handshake succeeds within ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     with closing(Link(credential.pair)) as link:
         link.connect_dealer(PROBE, str(address), credential.hub_keys(str(address)))

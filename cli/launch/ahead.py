@@ -4,9 +4,9 @@
     the JVM ──▶ topicast agent ──hand_over: its input, its errors, its environment──▶ this process
                      └─▶ a shell, which ends as this process does, and ends it
 
-The socket is in a folder of this user alone, and serves one driver: another JVM of the command
-starts an agent of its own, as a JVM does whose agent has ended. Each part ends when another part is
-killed: what JVM and shell hold of this process, and it of them, is closed then.
+The socket is in a folder that only this user can read, and serves one driver: another JVM of the
+command starts an agent of its own, as does a JVM whose agent has ended. If the JVM, the shell or
+this process is killed, its connections to the others are closed, so that they end, too.
 """
 
 import json
@@ -24,7 +24,7 @@ from typing import Any, Final
 
 SOCKET: Final = "agent"
 TAKEN: Final = "agent.taken"
-NOT_OURS: Final = ("PYTHONPATH", "PYTHONHOME")  # of the application, as for each agent
+NOT_OURS: Final = ("PYTHONPATH", "PYTHONHOME")  # they are for the application, not for its agent
 STDIN: Final = 0
 STDERR: Final = 2
 LINE_BYTES_MAX: Final = 1 << 22  # an environment; Linux allows 2 MB, and its JSON may be longer
@@ -33,7 +33,7 @@ SHELL: Final = ("/bin/sh", "-c", 'read -r code; exit "${code:-1}"', "agent")
 
 @contextmanager
 def waiting_agent(folder: str, environ: Mapping[str, str]) -> Iterator[None]:
-    """Have an agent wait in ``folder`` for a driver: it ends with that, or with the block."""
+    """Have an agent wait in ``folder`` for a driver; it ends with the driver, or with the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, folder],
         env={name: value for name, value in environ.items() if name not in NOT_OURS},
@@ -46,7 +46,7 @@ def waiting_agent(folder: str, environ: Mapping[str, str]) -> Iterator[None]:
         with process.stdin:
             yield
     finally:
-        process.returncode = process.poll() or 0  # it ends with its driver: nobody waits for it
+        process.returncode = process.poll() or 0  # it ends with its driver: do not wait for it
 
 
 def hand_over(folder: str) -> None:
@@ -92,7 +92,7 @@ def main(folder: str) -> int:
 
 
 def _taken_over(link: socket.socket) -> int:
-    """Have the input, the errors and the environment of another process; return its parent."""
+    """Take over the input, the errors and the environment of a process; return its parent."""
     _, (its_input, its_errors), *_ = socket.recv_fds(link, 1, 2)
     os.dup2(its_input, STDIN)
     os.dup2(its_errors, STDERR)
@@ -104,7 +104,7 @@ def _taken_over(link: socket.socket) -> int:
 
 
 def _end_with(link: socket.socket) -> None:
-    """End this process when the other side of ``link`` ends: nothing comes from there."""
+    """End this process when the other side of ``link`` ends; it sends nothing before."""
     with suppress(OSError):
         link.recv(1)
     os._exit(1)

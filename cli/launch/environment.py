@@ -9,8 +9,8 @@ from typing import Final
 from ...topics.errors import TopicastError
 from ...topics.settings import STATESTORES_DEFAULT
 
-CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"  # which all launchers of Spark append
-OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # of a driver's JVM; what the user sets for Spark replaces it
+CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"  # all launchers of Spark append it
+OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # of a driver's JVM; the user's own setting for Spark wins
 STATESTORES: Final = "TOPICAST_STATESTORES"
 AGENT: Final = "TOPICAST_AGENT"
 ARGUMENTS: Final = "TOPICAST_RUN"  # of attach, as JSON: they come before Spark's configuration
@@ -23,10 +23,10 @@ def environment_of(
 ) -> tuple[dict[str, str], str]:
     """Return the environment in which drivers that ``command`` starts are attached.
 
-    ``given``: arguments of attach; ``notes``: a folder, where FOUND is once a JVM has begun to
-    attach. With it comes why nothing is attached, if that is known.
+    With it comes the reason why no driver can be attached; empty: none is known. ``given``:
+    arguments of attach; ``notes``: a folder, in which FOUND is once a JVM has begun to attach.
     """
-    found = {STATESTORES: STATESTORES_DEFAULT, **environ}  # behind the configuration of Spark
+    found = {STATESTORES: STATESTORES_DEFAULT, **environ}  # Spark's configuration comes first
     try:
         from ...subscriber.spark.jar.bootstrap import NAME, OWN
         from ...subscriber.spark.jar.builder import kept_jar

@@ -16,11 +16,11 @@ SUBMIT: Final = "spark-submit"
 _CLUSTER: Final = re.compile(r"(--deploy-mode[ =]|spark\.submit\.deployMode=)cluster( |$)")
 _DAEMONS: Final = ("start-connect-server.sh", "start-thriftserver.sh")
 _JVM: Final = ("beeline", "java", "run-example", "scala", "spark-class", "spark-shell", "spark-sql")
-_FLAGS: Final = frozenset({"--supervise", "--verbose", "-v"})  # its options without a value
+_FLAGS: Final = frozenset({"--supervise", "--verbose", "-v"})  # options without a value
 
 
 def refuse_cluster(command: Sequence[str]) -> None:
-    """Raise a UsageError, which says what works, if the driver of ``command`` runs elsewhere."""
+    """Raise a UsageError, which says what to do, if the driver of ``command`` runs elsewhere."""
     if _CLUSTER.search(" ".join(command)):
         raise UsageError(ELSEWHERE)
 
@@ -38,9 +38,9 @@ def is_daemon(command: Sequence[str]) -> bool:
 
 
 def application_at(command: Sequence[str]) -> int:
-    """Return which word of a spark-submit is the application: the first that is not an option.
+    """Return the index of a spark-submit's application: of the first word that is no option.
 
-    Without an application it is the number of the words.
+    Without an application it is the number of words.
     """
     at = 1
     while at < len(command) and command[at].startswith("-"):

@@ -26,11 +26,11 @@ from .settings_file import NAME, SettingsFile, flags_in, read_settings, section_
 
 ENVIRONMENT_PREFIX: Final = "TOPICAST_"
 BUDGET_DEFAULT: Final = "64MB"
-DEFAULT: Final = "default"  # where the value of a flag comes from that nobody has given
+DEFAULT: Final = "default"  # the origin of the value of a flag that nobody has set
 FILE: Final = f"{__name__}.file"  # the settings file, in the ``meta`` of a context
 HIDDEN: Final = "(set, not shown)"
 SECRET: Final = ("KEY", "PASSWORD", "SECRET", "TOKEN")  # in the names of settings
-NOT_SECRET: Final = ("_FILE", "KEYS_DIR")  # likewise: they are paths
+NOT_SECRET: Final = ("_FILE", "KEYS_DIR")  # at the end of such names: the values are paths
 
 F = TypeVar("F", bound=Callable[..., Any])
 Documents: TypeAlias = Mapping[str, object]
@@ -56,14 +56,14 @@ class PathName(click.Path):
 
 
 class Words(_Choice):
-    """One of several words, shown with their ``-``; with ``_`` they are read, too, as flags are."""
+    """One of several words, which are shown with ``-``, and may be written with ``_`` as well."""
 
     def get_metavar(
         self,
         param: click.Parameter,  # noqa: ARG002 - click gives it
         ctx: click.Context | None = None,  # noqa: ARG002 - likewise, from 8.2 on
     ) -> str:
-        """Return what stands in the usage."""
+        """Return the text for the line of usage."""
         return f"[{'|'.join(self.choices)}]"
 
     def get_invalid_choice_message(
@@ -71,7 +71,7 @@ class Words(_Choice):
         value: Any,
         ctx: click.Context | None,  # noqa: ARG002 - likewise
     ) -> str:
-        """Return what is wrong with another word."""
+        """Return the error about another word."""
         return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
 
 
@@ -86,13 +86,13 @@ def settings(**more: Any) -> dict[str, Any]:
 
 
 class Integer(click.IntRange):
-    """A whole number within bounds; click's own name of it says nothing to people."""
+    """A whole number within bounds, with a name that people understand."""
 
     name = "integer"
 
 
 class Number(click.FloatRange):
-    """A number within bounds, likewise."""
+    """A number within bounds, with a name that people understand."""
 
     name = "number"
 
@@ -111,7 +111,7 @@ class SettingsCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it; an error about a value of the file names the file."""
+        """Run the command; an error about a value of the file names the file."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
@@ -178,10 +178,11 @@ def flags_of(
 
     Args:
         config: Its fields were made by ``flag``.
-        defaults: Replace those of the fields.
+        defaults: Replace the defaults of the fields.
         of_command: Make the arguments and options of a command: those of the class itself, then
             those of its bases. A positional field whose flag has no name is an argument, which the
-            help of the command explains. What is False by default is a switch, without a value.
+            help of the command explains. A field that is False by default is a switch without a
+            value.
     """
     hints, declared = get_type_hints(config), declared_flags(config)
     made: list[Callable[[F], F]] = []
@@ -244,7 +245,7 @@ def settings_of(
 ) -> list[tuple[str, str | int | float | list[str] | None, str]]:
     """Return each flag of the command of ``context``, its value, and where that comes from.
 
-    A secret is HIDDEN.
+    The value of a secret is HIDDEN.
     """
     origins = {
         ParameterSource.COMMANDLINE: "command line",
@@ -262,7 +263,7 @@ def settings_of(
 
 
 def shown(name: str, value: Any) -> str | int | float | list[str] | None:
-    """Return the ``value`` of a setting, or HIDDEN if it is a secret, as its name says."""
+    """Return the ``value`` of a setting, or HIDDEN if its name says that it is a secret."""
     if isinstance(value, tuple):  # of KEY=VALUE, or of paths
         return [_shown_pair(str(one)) for one in value]
     upper = name.upper().replace(".", "_")
@@ -308,7 +309,7 @@ TIMEOUT: Final = option(
 
 
 class OutputOption(click.Option):
-    """``-o``. ``documents`` returns the types of what the command prints in JSON, by its use."""
+    """The option ``-o``; ``documents``: as of ``prints``."""
 
     def __init__(self, *args: Any, documents: Callable[[], Documents], **more: Any) -> None:
         super().__init__(*args, **more)
@@ -319,8 +320,8 @@ def prints(documents: Callable[[], Documents]) -> Callable[[F], F]:
     """Make ``-o`` of a command.
 
     Args:
-        documents: Returns the types of what it prints in JSON, as ``schemas`` reads them: by the
-            arguments with which it prints them, none of which is empty.
+        documents: Returns the types of the command's documents in JSON, as ``schemas`` reads them,
+            by the arguments that print them; an empty text stands for no arguments.
     """
     return option(
         "output",

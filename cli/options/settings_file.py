@@ -1,11 +1,11 @@
 """Settings file: ``topicast.toml``, with values of flags by command.
 
     [catalogd]              the flags of a daemon; [statestored] likewise
-    [topicast]              SHARED flags, of each command that has them
+    [topicast]              SHARED flags, for each command that has them
     [topicast.drivers]      one command; [topicast.pipeline.audit] a command of a group
 
-command line > environment > file > default. The section of the command that runs is checked before
-it does anything: a flag that does not exist, or a value that it does not take, is an error.
+command line > environment > file > default. Before a command does anything, its section is checked:
+a flag that does not exist, or a value that a flag does not take, is an error.
 """
 
 import os
@@ -31,7 +31,7 @@ _KINDS: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
     click.types.IntParamType: ((int, str), "an integer"),
     click.types.FloatParamType: ((int, float, str), "a number"),
 }
-"""The types of TOML that a flag takes, by its own: a text is read as on the command line."""
+"""The types of TOML that a flag takes, by its type: a text is read as on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SettingsFile:
         }
 
     def places(self, context: click.Context) -> dict[str, str]:
-        """Return where the value of each flag is, as ``values`` has them, by the flag's name."""
+        """Return where the value of each flag in ``values`` is, by the flag's name."""
         return {
             name: f"{self.path}: [{where}]" for name, (where, _) in self._given(context).items()
         }
@@ -81,7 +81,7 @@ class SettingsFile:
         return given | {_flag(name): (section, value) for name, value in table.items()}
 
     def place(self, section: str, name: str) -> str:
-        """Return how an error names a value."""
+        """Return the text by which an error names a value."""
         return f"{self.path}: [{section}] {name}" if section else f"{self.path}: {name}"
 
     def _table(self, table: Mapping[str, Any], section: str, name: str) -> Mapping[str, Any]:
@@ -127,7 +127,7 @@ def section_of(context: click.Context) -> str:
 
 
 def flags_in(command: click.Command) -> dict[str, click.Option]:
-    """Return the options of ``command`` that have values, by the name that is written after --."""
+    """Return the options of ``command`` that have values, by the name after ``--``."""
     return {
         _flag(max(one.opts, key=len)): one
         for one in command.params
@@ -139,8 +139,8 @@ def read_settings(named: Path | None) -> SettingsFile | None:
     """Return the file ``named``, else NAME in the working folder; None: there is none.
 
     Raises:
-        ConfigError: it cannot be read, or is not TOML; or nobody has named it, and others than this
-            user and root can write it.
+        ConfigError: the file cannot be read, or is not TOML; or it was not named, and others than
+            this user and root can write it.
     """
     path = Path(NAME) if named is None else named
     if named is None and not path.is_file():

@@ -3,9 +3,9 @@
     password file    a line ``name:password`` for each person     Authorization: Basic …
     token file       a line for each token                        Authorization: Bearer …
 
-Empty lines and those that begin with ``#`` are passed over. Only the owner may read these files and
-the private key. Nothing in them is hashed: a hash slow enough to protect a password that leaks
-would let each stranger's request spend the daemon's processor.
+Empty lines and lines that begin with ``#`` are ignored. Only the owner may read these files and the
+private key. The secrets in them are not hashed: a hash that is slow enough to protect a leaked
+password would let any stranger's requests take the daemon's processor time.
 """
 
 import ssl
@@ -23,7 +23,7 @@ from .certificate import valid_until
 from .config import PagesConfig
 
 CHALLENGES: Final = {"basic": 'Basic realm="topicast", charset="UTF-8"', "bearer": "Bearer"}
-TOKEN_LENGTH_MIN: Final = 16  # characters: no person types a token, so it may be long
+TOKEN_LENGTH_MIN: Final = 16  # characters: nobody types a token, so it may be long
 Digests = Mapping[str, tuple[bytes, ...]]  # of secrets, by the scheme of ``Authorization``
 
 
@@ -39,8 +39,8 @@ class Access:
         self.config = config
         self._seen = self._states()  # of each file, before it was last read
         self._digests = _digests(config)
-        self.tls = _tls(config)  # what serves the pages by HTTPS; None: they are served by HTTP
-        self.valid_until = _valid_until(config)  # its certificate, in seconds since 1970
+        self.tls = _tls(config)  # for HTTPS; None: the pages are served by HTTP
+        self.valid_until = _valid_until(config)  # the certificate, in seconds since 1970
 
     @property
     def challenges(self) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ class Access:
         scheme, _, given = authorization.partition(" ")
         scheme = scheme.lower()
         digest = sha256(_secret(scheme, given.strip())).digest()
-        # All are compared, even after a match: the time must not show which one matched.
+        # Compare all, even after a match: the time must not show which secret matched.
         return sum(compare_digest(digest, one) for one in self._digests.get(scheme, ())) > 0
 
     def certificate_left_s(self, *, now_s: float) -> float | None:
-        """Return for how long the certificate is valid, below 0 once it is not; None: no HTTPS."""
+        """Return how long the certificate is valid; below 0: it has expired; None: no HTTPS."""
         if self.tls is None or self.valid_until is None:
             return None
         return self.valid_until - now_s
@@ -67,8 +67,8 @@ class Access:
         """Read the files again if a file has changed; return whether it has.
 
         Raises:
-            ConfigError: a file cannot be used, so all stay as they were read. Raised once for
-                each change.
+            ConfigError: a file cannot be used, so the contents of all files stay as they were read
+                before. It is raised once for each change.
         """
         states = self._states()
         if states == self._seen:
@@ -96,7 +96,7 @@ def _state(file: Path) -> tuple[int, ...]:
 
 
 def _secret(scheme: str, given: str) -> bytes:
-    """Return the secret that a client gave: of the scheme ``basic`` in base 64, else as it is."""
+    """Return the secret that a client has sent: the scheme ``basic`` has it in base 64."""
     if scheme != "basic":
         return given.encode()
     try:
@@ -118,7 +118,7 @@ def _digests(config: PagesConfig) -> Digests:
 
 
 def _lines(setting: str, file: Path | None, fault: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the lines of the secret ``file``; ``fault`` says what is wrong with a line, if so."""
+    """Return the lines of the secret ``file``; ``fault`` returns what is wrong with a line."""
     if file is None:
         return ()
     try:
@@ -170,7 +170,7 @@ def _tls(config: PagesConfig) -> ssl.SSLContext | None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # Without a password OpenSSL asks for that of an encrypted key on the terminal.
+        # Without this argument OpenSSL asks on the terminal for the password of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except OSError as exc:  # ssl.SSLError is an OSError, too
         allowed = (

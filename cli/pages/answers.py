@@ -2,9 +2,10 @@
 
 /          what matters now, and the other pages; ?json gives every fact as a document
 /NAME      a table, for people or as ?json; ?refresh=5 loads it again each 5 s
-/healthz   a line for each reason of the verdict; 200 while the daemon serves, also when it is
-           degraded, because a restart mends none of that; else 503
-/metrics   each number in words to a browser, with anchors as #drivers; to Prometheus its text
+/healthz   a line for each reason of the verdict; 200 while the daemon serves, also if it is
+           degraded, because a restart does not help then; else 503
+/metrics   a page that explains each number for a browser, with anchors such as #drivers; the text
+           format for Prometheus
 """
 
 import json
@@ -37,12 +38,12 @@ HEALTH: Final = "/healthz"
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
-REFRESH_S: Final = 5  # what the link offers
+REFRESH_S: Final = 5  # of the link that loads the page again
 REFRESH_S_MAX: Final = 3600
-PEERS_MAX: Final = 8  # daemons that a page leads to: a line; /hubs has all of them
+PEERS_MAX: Final = 8  # daemons with a link on each page: a line; /hubs has all of them
 PRIVATE: Final = (
-    "this page shows what the catalog holds or what was logged, and anybody on this machine can "
-    f"read the pages: it is shown {NEEDS_SECRET}, which are set by --webserver_password_file or "
+    "this page shows names of the catalog or lines of the log, and anybody on this machine can "
+    f"read the pages: it is shown {NEEDS_SECRET}; set --webserver_password_file or "
     "--webserver_token_file\n"
 )
 Answer = tuple[HTTPStatus, str, bytes]
@@ -51,10 +52,10 @@ Answer = tuple[HTTPStatus, str, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The functions that answer for the pages; any thread may call each.
+    """The functions that return the content of the pages; any thread may call each.
 
     ``pages``: by the first part of their path. ``peers``: the front pages of other daemons, by
-    what they are called. ``is_guarded``: whether readers give a secret.
+    their names. ``is_guarded``: whether readers have to give a secret.
     ``started``: when the process began, in seconds of the wall clock.
     """
 
@@ -73,9 +74,9 @@ async def answer(sources: Sources, target: str, *, accepts: str = "") -> Answer:
     """Return the answer to a request.
 
     Args:
-        sources: Where it comes from.
-        target: A path, and behind ``?`` its query, if there is any.
-        accepts: The types of content that the reader accepts, as ``Accept`` has them.
+        sources: The functions that return the content.
+        target: A path, and after ``?`` its query, if there is one.
+        accepts: The types of content that the reader accepts, as in the header ``Accept``.
     """
     path, _, text = target.partition("?")
     query = {name: found[0] for name, found in parse_qs(text, keep_blank_values=True).items()}
@@ -99,7 +100,7 @@ async def answer(sources: Sources, target: str, *, accepts: str = "") -> Answer:
 
 
 def answer_to_probe(sources: Sources) -> Answer:
-    """Return the answer of /healthz to a stranger: the state of the verdict, and no names."""
+    """Return the answer of /healthz to a stranger: the state of the verdict, without names."""
     verdict = sources.verdict()
     return _status_of(verdict), TEXT, f"{verdict.state}\n".encode()
 

@@ -4,7 +4,7 @@
     tbsCertificate ::= SEQUENCE { [0] version, serialNumber, signature, issuer, validity, … }
     validity ::= SEQUENCE { notBefore, notAfter }
 
-Authority: RFC 5280, 4.1. Python's ``ssl`` says it of a peer's certificate only.
+Authority: RFC 5280, 4.1. Python's ``ssl`` returns it only for a peer's certificate.
 """
 
 import ssl
@@ -18,13 +18,13 @@ BYTES_MAX: Final = 1 << 20  # of a file: a chain has some KB
 END: Final = "-----END CERTIFICATE-----"
 BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 VERSION, UTC_TIME, LONG_LENGTH = 0xA0, 0x17, 0x80
-VALIDITY: Final = 3  # of the fields behind the version
+VALIDITY: Final = 3  # its index in the fields after the version
 
 
 def valid_until(path: Path) -> float | None:
     """Return the end of the first certificate in ``path``, in seconds since 1970.
 
-    None: it cannot be read, or is none.
+    None: the file cannot be read, or has no certificate.
     """
     try:
         with path.open(encoding="ascii") as file:
@@ -40,15 +40,15 @@ def _not_after(certificate: bytes) -> float:
     _, signed = next(_values(whole))
     fields = [value for kind, value in _values(signed) if kind != VERSION]
     kind, text = list(_values(fields[VALIDITY]))[1]
-    year = "%y" if kind == UTC_TIME else "%Y"  # two digits from 69 on are of the last century
+    year = "%y" if kind == UTC_TIME else "%Y"  # with two digits, 69 is 1969
     return float(timegm(strptime(text.decode("ascii"), f"{year}%m%d%H%M%SZ")))
 
 
 def _values(encoded: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind and the content of each value of DER that ``encoded`` has.
+    """Yield the kind and the content of each DER value in ``encoded``.
 
     Raises:
-        IndexError: it ends in the middle of a value.
+        IndexError: ``encoded`` ends in the middle of a value.
     """
     at = 0
     while at < len(encoded):

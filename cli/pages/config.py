@@ -20,21 +20,21 @@ class PagesConfig:
     """
 
     webserver_interface: str = flag(
-        "Address of the pages, /healthz and /metrics; beyond loopback they need a password "
-        "or a token.",
+        "Address of the pages, /healthz and /metrics; on any address but loopback they need a "
+        "password or a token.",
         default=LOOPBACK,
     )
     webserver_port: int = flag(
         "Port of the pages. 0 takes any free one.", default=0, bounds=(0, PORT_MAX)
     )
     webserver_password_file: Path | None = flag(
-        "File with a line name:password for each person who may read them.", default=None
+        "File with a line name:password for each person who may read the pages.", default=None
     )
     webserver_token_file: Path | None = flag(
-        "File with a line for each token (bearer) that may read them.", default=None
+        "File with a line for each token (bearer) that opens the pages.", default=None
     )
     webserver_certificate_file: Path | None = flag(
-        "Certificate chain in PEM: the pages are served by HTTPS.", default=None
+        "Certificate chain in PEM; with it the pages are served by HTTPS.", default=None
     )
     webserver_private_key_file: Path | None = flag(
         "Private key of the certificate in PEM, unencrypted.", default=None
@@ -46,7 +46,7 @@ class PagesConfig:
         if not (self.address.is_loopback or self.needs_secret):
             allowed = (
                 "other hosts reach this address, so the pages need --webserver_password_file or "
-                f"--webserver_token_file; without, they are served on {LOOPBACK} only"
+                f"--webserver_token_file; without these, use {LOOPBACK}"
             )
             raise ConfigError("webserver_interface", self.webserver_interface, allowed)
         certificate, key = self.webserver_certificate_file, self.webserver_private_key_file

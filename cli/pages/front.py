@@ -1,6 +1,6 @@
 """The front page: what matters now in a short table, and the other pages.
 
-Its words and numbers are those of ``topicast status``.
+It has the words and numbers of ``topicast status``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ METRICS: Final = "What does each number count? Prometheus reads them at the same
 
 
 class FrontRow(NamedTuple):
-    """A row of the short table: what it is about, the address of more (or empty), and what is."""
+    """A row of the short table: its name, the address of a page with more (or empty), its text."""
 
     name: str
     address: str
@@ -26,9 +26,9 @@ class FrontRow(NamedTuple):
 
 
 def brief(kind: str, facts: Mapping[str, Any], *, is_guarded: bool = False) -> list[FrontRow]:
-    """Return what matters of a daemon of ``kind`` now; what it does not say is left out.
+    """Return the rows about a daemon of ``kind``; those without a fact are left out.
 
-    ``is_guarded``: whether readers give a secret, so that lines may lead to what has names.
+    ``is_guarded``: whether readers give a secret, so that rows may lead to pages with names.
     """
     lines = _of_hub(facts) if kind == STATESTORED else _of_catalogd(facts, is_guarded=is_guarded)
     return [one for one in lines if one.text]
@@ -116,7 +116,7 @@ def _held(facts: Mapping[str, Any], held: str) -> str:
 
 
 def _locked(page: Page, *, is_guarded: bool) -> str:
-    """Return that a page is not shown here, and why, if so."""
+    """Return the remark that a page is not shown here, and why; empty: it is shown."""
     if is_guarded or not page.is_private:
         return ""
     return f' <span class="meaning">({escape(NEEDS_SECRET)})</span>'

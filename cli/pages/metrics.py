@@ -1,7 +1,7 @@
 """The metrics of the daemons for Prometheus, made from their facts: one table for each.
 
-A fact is a counter when it only rises while the process lives, else a gauge. Names are
-``topicast_<daemon>_<fact>``, with units in full as Prometheus has them.
+A fact is a counter if it only rises while the process lives, else a gauge. Names are
+``topicast_<daemon>_<fact>``, with units written out, as Prometheus demands.
 """
 
 from collections import Counter
@@ -25,31 +25,31 @@ from ...topics.verdict import Serving, Verdict
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 
-REFUSED: Final = "refused_"  # how the facts begin that count refusals by their codes
+REFUSED: Final = "refused_"  # facts that count refusals begin with it; the code follows
 Fact = str | int | float | bool | None
 Facts = Mapping[str, Fact]
 Table = Mapping[str, tuple[str, str]]
 
 VERDICT: Final = {
-    "serving": "1 when it serves, also when it is degraded",
-    "verdict": "0 when it serves, 1 when it is degraded, 2 when it does not serve",
+    "serving": "1 if it serves, also if it is degraded; else 0",
+    "verdict": "0 if it serves, 1 if it is degraded, 2 if it does not serve",
     "reasons": "Reasons of the verdict, by code; without a series there is none",
 }
 PROCESS: Final[Table] = {
     "memory_limit_bytes": (
         GAUGE,
-        "Bytes that the process may use: of its control groups, else the memory of the machine",
+        "Bytes that the process may use: by its control groups, else the memory of the machine",
     ),
     "key_age_s": (
         GAUGE,
         (
-            "Seconds since the daemon's key was rotated; before the first time, since its file was "
+            "Seconds since the daemon's key was rotated; if it never was, since its file was "
             "written last"
         ),
     ),
     "certificate_left_s": (
         GAUGE,
-        "Seconds until the certificate of the pages expires; absent where they are served by HTTP",
+        "Seconds until the certificate of the pages expires; absent if they are served by HTTP",
     ),
 }
 SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
@@ -66,16 +66,19 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 GAUGE,
                 "Attached drivers that have another statestored to go to",
             ),
-            "drivers_with_problem": (
-                GAUGE,
-                "Attached drivers that the verdict names as not as they should be",
-            ),
+            "drivers_with_problem": (GAUGE, "Attached drivers that the verdict names as a problem"),
             "drivers_memory_reads": (
                 COUNTER,
                 "Reads of drivers for their plans that objects in their JVM answered",
             ),
-            "drivers_endpoint_reads": (COUNTER, "Likewise, that their endpoints answered"),
-            "drivers_direct_reads": (COUNTER, "Likewise, that the metastore answered"),
+            "drivers_endpoint_reads": (
+                COUNTER,
+                "Reads of drivers for their plans that their endpoints answered",
+            ),
+            "drivers_direct_reads": (
+                COUNTER,
+                "Reads of drivers for their plans that the metastore answered",
+            ),
             "drivers_metastore_calls_saved": (
                 COUNTER,
                 "Calls of the metastore that plain Spark would have made for these reads",
@@ -97,7 +100,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             ),
             "answers_differing": (
                 COUNTER,
-                "Those of them that were not as catalogd had them at the same version",
+                "Compared tables that were not as catalogd had them at the same version",
             ),
             "members_lost": (COUNTER, "Members that sent nothing for too long"),
             "hellos": (
@@ -152,7 +155,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
     },
     "catalogd": {
         "events": {
-            "lag_s": (GAUGE, "Seconds for which the metastore may have had what is not published"),
+            "lag_s": (
+                GAUGE,
+                "Seconds for which the metastore may have had a change that is not published",
+            ),
             "lag_events": (GAUGE, "HMS events that are not published yet"),
             "newest_event": (GAUGE, "Newest HMS event id, as the metastore said at the last poll"),
             "watermark": (GAUGE, "HMS event id up to which everything is published"),
@@ -161,10 +167,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 COUNTER,
                 "Events that were applied without a call of the metastore",
             ),
-            "events_skipped": (COUNTER, "Events of types that tell of nothing that is held"),
+            "events_skipped": (COUNTER, "Events of types that change nothing that is held"),
             "events_not_understood": (
                 COUNTER,
-                "Events of an unknown type, or not decodable: what they name was read again",
+                "Events of an unknown type, or not decodable: the named objects were read again",
             ),
             "events_sync_off": (
                 COUNTER,
@@ -176,7 +182,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             ),
             "events_failed": (
                 COUNTER,
-                "Events at which Topicast's own code failed: what they name was read again",
+                "Events at which Topicast's own code failed: the named objects were read again",
             ),
             "event_gaps": (
                 COUNTER,
@@ -192,10 +198,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             "polls_late": (COUNTER, "Polls that were not answered within 2 s"),
             "polls_failed": (COUNTER, "Polls for events that failed"),
             "reads": (COUNTER, "Reads of tables and partitions from the metastore"),
-            "reads_failed": (COUNTER, "Such reads that failed"),
+            "reads_failed": (COUNTER, "Reads of tables and partitions that failed"),
             "databases": (GAUGE, "Databases"),
             "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
-            "load_read": (GAUGE, "Tables that were read since there is something to load"),
+            "load_read": (GAUGE, "Tables that were read since tables wait to be read"),
             "load_left_s": (
                 GAUGE,
                 "Seconds until all are read, at the pace of the last minute; absent if not known",
@@ -222,11 +228,17 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             ),
         },
         "reconciliation": {
-            "reconcile_calls": (COUNTER, "Calls of the metastore that compared what is held"),
-            "reconcile_rounds": (COUNTER, "Times that everything that is held was compared"),
+            "reconcile_calls": (
+                COUNTER,
+                "Calls of the metastore that compared the content of catalogd",
+            ),
+            "reconcile_rounds": (COUNTER, "Times that the whole content was compared"),
             "reconcile_objects": (COUNTER, "Databases, tables and partitions that were compared"),
-            "reconcile_differing": (COUNTER, "Those that differed, and were read again"),
-            "reconcile_drift": (COUNTER, "Those of them that had changed without an event"),
+            "reconcile_differing": (
+                COUNTER,
+                "Compared objects that differed, and were read again",
+            ),
+            "reconcile_drift": (COUNTER, "Compared objects that had changed without an event"),
             "reconcile_ended_s": (
                 GAUGE,
                 "Seconds since everything was compared last; absent before the first time",
@@ -237,7 +249,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             ),
         },
         "statestoreds": {
-            "hubs": (GAUGE, "Hubs to which is published"),
+            "hubs": (GAUGE, "Hubs to which catalogd publishes"),
             "hubs_connected": (GAUGE, "Hubs that are connected"),
             "topics_to_backfill": (
                 GAUGE,
@@ -250,7 +262,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
         "topics": {
             "entries": (GAUGE, "Entries held, in all topics"),
             "held_bytes": (GAUGE, "Bytes held, in all topics"),
-            "cold_bytes": (GAUGE, "Bytes of content that is in the store alone, by --mem_limit"),
+            "cold_bytes": (GAUGE, "Bytes of content that is only in the store, by --mem_limit"),
         },
         "requests": {
             "waiting_requests": (
@@ -315,9 +327,9 @@ HISTOGRAMS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "",
             (
                 "Seconds from the broadcast of a change until a reader reports that it has applied "
-                "it, by this host's clock: with up to one heartbeat before the report. Of several "
-                "changes in a report the oldest counts; what was sent before a reader joined does "
-                "not"
+                "it, by this host's clock, with up to one heartbeat before the report. If a report "
+                "has several changes, the oldest counts; changes that were sent before the reader "
+                "joined do not count"
             ),
         ),
     },
@@ -325,8 +337,8 @@ HISTOGRAMS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "event_delay_s": (
             "",
             (
-                "Seconds from an event's time, in whole ones of the metastore's clock, to its "
-                "publication"
+                "Seconds from an event's time, which the metastore has in whole seconds of its "
+                "clock, to its publication"
             ),
         ),
         "event_batch_s": (
@@ -343,11 +355,11 @@ HISTOGRAMS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 """The histograms of each daemon: the label that they have (empty: none), and what they mean."""
 
 Histograms = Mapping[str, Mapping[str, HistogramFacts]]
-"""By name, and by the value of the label; empty where there is no label."""
+"""By name, and by the value of the label; empty: it has no label."""
 
 
 def metric_name(daemon: str, fact: str) -> str:
-    """Return the name of the metric of a fact; Prometheus adds ``_total`` to that of a counter."""
+    """Return the name of the metric of a fact; Prometheus adds ``_total`` if it is a counter."""
     whole = f"{fact.removesuffix('_s')}_seconds" if fact.endswith("_s") else fact
     return f"topicast_{daemon}_{whole}"
 
@@ -401,7 +413,7 @@ class FactsCollector(Collector):
         return metric
 
     def _verdicts(self, verdict: Verdict) -> Iterator[Metric]:
-        """Yield what the verdict is, and how many reasons of each kind it has."""
+        """Yield the verdict, and the number of its reasons by code."""
         values = {
             "serving": float(verdict.state is not Serving.NOT_SERVING),
             "verdict": float(verdict.state),

@@ -12,13 +12,13 @@ from ..terminal.lists import in_ms
 from .metrics import COUNTER, HISTOGRAMS, REFUSED, SECTIONS, Fact, Facts, Histograms
 from .parts.document import link
 
-IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
-ABOUT: Final = "about"  # what the process and its peers are: facts that are no metrics
+IDS: Final = ("hub", "epoch", "start")  # numbers that are written without separators
+ABOUT: Final = "about"  # the section of facts about the process and its peers that are no metrics
 TIMES: Final = "times"  # the histograms
 
 
 def metrics_html(daemon: str, facts: Facts, histograms: Histograms) -> str:
-    """Return the body of the page: sections of numbers, and of times where there are histograms."""
+    """Return the body of the page: sections of numbers, and of times if there are histograms."""
     sections = {
         name: [(fact, _in_words(fact, facts[fact]), _meaning(row)) for fact, row in rows.items()]
         for name, rows in _known(daemon, facts).items()
@@ -33,7 +33,7 @@ def metrics_html(daemon: str, facts: Facts, histograms: Histograms) -> str:
 
 
 def _known(daemon: str, facts: Facts) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return the rows of each section of which there are facts; the rest is of ABOUT."""
+    """Return the rows of each section that has facts; all other facts are in ABOUT."""
     sections = SECTIONS.get(daemon, {})
     found = {
         name: {fact: row for fact, row in rows.items() if fact in facts}
@@ -60,7 +60,7 @@ def _times(daemon: str, histograms: Histograms) -> Iterable[tuple[str, str, str]
 
 
 def _spread(found: HistogramFacts) -> str:
-    """Return the mean, and the bounds below which half of the values are, and 99 of 100."""
+    """Return the mean, and the bounds below which are half of the values, and 99 % of them."""
     if not found.count:
         return "–"
     mean = in_ms(1000 * found.total / found.count)

@@ -2,8 +2,8 @@
 
     connection ──▶ TLS ──▶ request ──▶ Host, method, secret ──▶ answer ──▶ closed
 
-One thread waits for all connections, so an unfinished request costs a descriptor and
-its buffer, not a thread; it is cut off after CONNECTION_S, or after GRACE_S if there are too many.
+One thread waits for all connections, so an unfinished request costs a descriptor and a buffer, but
+no thread. It is cut off after CONNECTION_S, or after GRACE_S if there are too many connections.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from .answers import HEALTH, TEXT, Answer, Sources, answer, answer_to_probe
 from .parts.document import STYLE_HASH
 
 CONNECTION_S: Final = 10.0  # for TLS, request and answer: a scraper needs milliseconds
-BACKLOG: Final = 1024  # connections that the kernel holds: beyond, they try again after 1 s
+BACKLOG: Final = 1024  # connections that the kernel holds; further ones try again after 1 s
 CONNECTIONS_MAX: Final = 256  # of the 1024 descriptors that a process usually has
 HEAD_BYTES_MAX: Final = 16 * 1024  # of a request: browsers send at most 8 KB
 BUFFER_BYTES_MAX: Final = 64 * 1024  # of a connection, read and not yet looked at
 GRACE_S: Final = 0.25  # that a connection has when there are too many
-TICK_S: Final = 0.01  # before another look whether a connection can be taken
-REFUSAL_S: Final = 0.5  # before a wrong secret is refused: passwords are not found by trying
+TICK_S: Final = 0.01  # between two looks whether a connection can be taken
+REFUSAL_S: Final = 0.5  # before a wrong secret is refused: trying passwords takes too long
 REFRESH_S: Final = 10.0  # between two looks at the files of ``Access``
 LOG_S: Final = 60.0  # between two lines of the same kind: a stranger must not fill the disk
 HEADERS: Final = {
@@ -66,10 +66,10 @@ class Pages:
         """Bind.
 
         Args:
-            sources: Where the answers come from.
-            access: Where to listen, and who may read.
-            refresh_s: Time between two looks at its files.
-            connection_s: How long a connection lasts at most.
+            sources: The functions that return the content of the pages.
+            access: The address to listen at, and who may read.
+            refresh_s: The time between two looks at the files of ``access``.
+            connection_s: How long a connection may last.
 
         Raises:
             LinkError: the port is in use, or the interface is not of this machine.
@@ -82,7 +82,7 @@ class Pages:
         try:
             self._socket = _listening(address)
         except OSError as exc:
-            why = str(exc.strerror or exc).partition(" (while")[0]  # which repeats the address
+            why = str(exc.strerror or exc).partition(" (while")[0]  # the rest repeats the address
             raise LinkError(
                 f"web pages cannot listen on {address.host}:{address.port} ({why}): "
                 "choose another --webserver_port (0 takes any free one)"
@@ -111,7 +111,7 @@ class Pages:
             log.warning(
                 "passwords and tokens of the pages are sent unencrypted, set"
                 " --webserver_certificate_file and --webserver_private_key_file, or put a proxy"
-                " with TLS before it: url=%s",
+                " with TLS in front: url=%s",
                 self.url,
             )
         self._thread.start()
@@ -136,7 +136,7 @@ class Pages:
             max_header_size=HEAD_BYTES_MAX,
             max_body_size=HEAD_BYTES_MAX,
         )
-        # What it logs comes from broken requests, as often as a stranger likes.
+        # Tornado logs broken requests, of which a stranger can send any number.
         logging.getLogger("tornado").setLevel(logging.CRITICAL)
         tasks = [
             asyncio.create_task(self._refresh()),
@@ -150,7 +150,7 @@ class Pages:
         await server.close_all_connections()
 
     async def _accept(self, server: "_Server", lines: "_Lines") -> None:
-        """Take one connection a turn of the loop: open connections go first."""
+        """Take one connection in each turn of the loop, so that open connections go first."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(0)
@@ -190,10 +190,10 @@ def _listening(address: Address) -> socket.socket:
 
 
 class _Lines:
-    """Lines of log that a stranger may cause: a line of each kind in LOG_S."""
+    """Lines of the log that a stranger may cause: at most one of each kind in LOG_S."""
 
     def __init__(self) -> None:
-        self._next: dict[str, float] = {}  # by kind: from when on another line is written
+        self._next: dict[str, float] = {}  # by kind: when the next line may be written
 
     def refused(self, peer: str) -> None:
         """Log that ``peer`` gave a wrong secret."""
@@ -215,9 +215,9 @@ class _Lines:
 
 
 def _clear_tracebacks(error: BaseException | None) -> None:
-    """Let go of what led to ``error``: its frames hold it in turn, and daemons collect no cycles.
+    """Release the frames that led to ``error``: they hold it in turn, which makes a cycle.
 
-    Garbage collections visit young objects only; a connection is old when it is cut off.
+    As a rule daemons collect cycles of young objects only, and a connection that is cut off is old.
     """
     while error is not None:
         error.__traceback__ = None
@@ -235,7 +235,7 @@ class _Server(HTTPServer):
         self._cuts: dict[IOStream, asyncio.TimerHandle] = {}
 
     async def make_room(self) -> None:
-        """Return when one more connection may be taken; cut off the oldest for it if need be."""
+        """Wait until one more connection may be taken; if need be, cut off the oldest."""
         loop = asyncio.get_running_loop()
         while len(self._cuts) >= CONNECTIONS_MAX:
             oldest, cut = next(iter(self._cuts.items()))
@@ -253,7 +253,7 @@ class _Server(HTTPServer):
             OSError: it is not open any more.
         """
         try:
-            connection.getpeername()  # or it was reset: ssl would raise, and leave it open
+            connection.getpeername()  # if the peer reset it, ssl would raise and leave it open
             stream = (
                 IOStream(connection, max_buffer_size=BUFFER_BYTES_MAX)
                 if tls is None
@@ -348,7 +348,7 @@ class _Page(RequestHandler):
             self._lines.failed(value)
 
     def compute_etag(self) -> None:
-        """Let no answer be kept: each is as of now."""
+        """Set no etag, so that no answer is kept: each is as of now."""
 
     def _names_this_machine(self) -> bool:
         """Whether ``Host`` is loopback; else another site's page may read (DNS rebinding)."""

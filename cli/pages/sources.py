@@ -16,12 +16,12 @@ from .answers import Sources
 from .metrics import Facts
 from .parts.page import Page
 
-IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts for commands, of the same verdict
+IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that repeat the verdict
 STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy loop every few milliseconds
 
 
 class Daemon(Protocol):
-    """A daemon, as its pages use it. ``turned_at``: when its loop turned last."""
+    """A daemon, as its pages use it. ``turned_at``: when the last turn of its loop began."""
 
     turned_at: float
     verdict: Verdict
@@ -34,7 +34,7 @@ class Daemon(Protocol):
         """Announce the address of its pages to peers that connect later; empty: there are none."""
 
     def run(self, report: Callable[[Verdict], None]) -> None:
-        """Serve until ``stop``; ``report`` is called with each verdict that differs."""
+        """Serve until ``stop``; call ``report`` with each verdict that differs from the last."""
 
     def stop(self) -> None:
         """Make ``run`` return; from a signal handler, too."""
@@ -57,9 +57,9 @@ def sources_of(
 ) -> Sources:
     """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs.
 
-    ``pages``: beside the first page. ``peers``: the front pages of other daemons, by what they
-    are called. ``process``: facts of the process that its status has not. ``histograms``: of its
-    metrics. ``is_guarded``: whether readers give a secret.
+    ``pages``: its pages besides the front page. ``peers``: the front pages of other daemons, by
+    their names. ``process``: facts of the process that the status lacks. ``histograms``: of its
+    metrics. ``is_guarded``: whether readers have to give a secret.
     """
 
     def silent_s() -> float:
@@ -98,9 +98,9 @@ def sources_of(
 
 
 def facts_of_process(keys: DaemonKeys, access: Access, limit_bytes: int | None) -> Facts:
-    """Return what the process may use, and how long its secrets have been and will be in use.
+    """Return the memory that the process may use, the age of its key, and its certificate's time.
 
-    ``limit_bytes``: what ``--mem_limit`` says; None: there is none but the system's.
+    ``limit_bytes``: the value of ``--mem_limit``; None: only the system sets a limit.
     """
     now_s = time.time()
     return {
@@ -111,7 +111,7 @@ def facts_of_process(keys: DaemonKeys, access: Access, limit_bytes: int | None) 
 
 
 def verdict_of_loop(reported: Verdict, *, silent_s: float) -> Verdict:
-    """Return ``reported``, a daemon's last verdict, or that its loop hangs, after ``silent_s``."""
+    """Return ``reported``, a daemon's last verdict, unless its loop hangs, by ``silent_s``."""
     if silent_s <= STUCK_S:
         return reported
     hangs = Reason(

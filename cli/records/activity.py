@@ -2,7 +2,7 @@
 
     counters before, counters now ──▶ rates     lines of the log ──▶ the tables that change most
 
-A counter that is lower than before is of a daemon that was restarted: its rate is not known yet.
+If a counter is lower than before, its daemon was restarted, and its rate is not known yet.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ from .overview import STATES, DaemonAnswers, Installation, drivers_by_state, lag
 
 MINUTES: Final = 10  # of the log that count
 KEPT_MAX: Final = 20_000  # lines of the log: 33 changes a second, all that time
-TABLES_MAX: Final = 50  # in JSON; a terminal shows as many as it has lines
+TABLES_MAX: Final = 50  # in JSON; a terminal shows as many as there are lines for
 
 
 class HubActivity(TypedDict):
-    """A statestored: what it sends, a second, and how far its slowest reader is behind."""
+    """A statestored: what it sends in a second, and how far its slowest reader is behind."""
 
     address: str
     verdict: str
@@ -35,7 +35,7 @@ class HubActivity(TypedDict):
 
 
 class CatalogdActivity(TypedDict):
-    """catalogd: events, pulls, reported writes and reads of the metastore, a second; its lag."""
+    """catalogd: its events, pulls, reported writes and metastore reads in a second; its lag."""
 
     address: str
     verdict: str
@@ -48,7 +48,7 @@ class CatalogdActivity(TypedDict):
 
 
 class BusyTable(TypedDict):
-    """A table that has changed in the last MINUTES: how often, when last, and by whom then."""
+    """A table that has changed in the last MINUTES: how often, when last, and by whom last."""
 
     table: str
     changes: int
@@ -109,7 +109,7 @@ TABLES: Final = (
 
 
 def activity(before: Look, now: Look, lines: Sequence[Record]) -> Activity:
-    """Return the picture of ``now``; ``lines`` of the log are told, the newest first."""
+    """Return the picture of ``now``; ``lines``: records of the log, the newest first."""
     seconds = (now.at_us - before.at_us) / 1e6
     known = {one.address: one.facts for one in before.stack.daemons}
 
@@ -128,7 +128,7 @@ def activity(before: Look, now: Look, lines: Sequence[Record]) -> Activity:
 
 
 def busiest(lines: Iterable[Record]) -> list[BusyTable]:
-    """Return the tables that have changed most, of ``lines`` that come newest first."""
+    """Return the tables that have changed most in ``lines``, which begin with the newest."""
     found: dict[str, BusyTable] = {}
     for one in lines:
         name = str(one["object"]).partition("/")[0]
@@ -189,7 +189,7 @@ def _catalogd(one: DaemonAnswers, rate: Callable[[str], float | None]) -> Catalo
 def _rate(
     before: Mapping[str, Any], now: Mapping[str, Any], name: str, *, seconds: float
 ) -> float | None:
-    """Return by how much a counter rises in a second; None: that is not known."""
+    """Return by how much a counter rises in a second; None: not known."""
     old, new = before.get(name), now.get(name)
     if old is None or new is None or new < old or seconds <= 0:
         return None

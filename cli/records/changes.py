@@ -1,4 +1,4 @@
-"""Changes: what has changed, when, and by whom, from catalogd's history and its log; pure.
+"""Changes: what has changed, when, and who caused it, by catalogd's history and log; pure.
 
 rows of the log ──by version──▶ who caused each row of the history ──▶ records, the newest first
 """
@@ -26,13 +26,13 @@ OTHERS: Final = {
 }
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SPAN: Final = re.compile(r"(\d{1,6})([smhd])")
-PARTS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # come once for each part of a table
+PARTS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # these come once for each part of a table
 WHOLE: Final = (ChangeKind.CREATED, ChangeKind.DROPPED)  # every property differs
 ARROW: Final = " -> "
 FOLLOWS: Final = re.compile(
     r"parameter (spark\.sql\.sources\.schema|transient_lastDdlTime)|columns$"
 )
-"""Properties that Spark and Hive change with each column: -o json has them, a line has no room."""
+"""Properties that Spark and Hive change with each column: only -o json shows them."""
 _TIME: Final = Heading(name="time", rank=0, text=lambda text: text.replace("T", " ")[5:19])
 HISTORY: Final = (
     *(_TIME, Heading(name="kind", title="change", rank=0)),
@@ -48,8 +48,8 @@ LOG: Final = (
 class HistoryRow(TypedDict):
     """A change of an object, or an order, and who caused it: ``by`` in words, the rest in parts.
 
-    ``version``: of ``topic``, after the change; null of an order. The events of the metastore that
-    it came from are those after ``event_before``, up to ``event_after``.
+    ``version``: of ``topic``, after the change; null: it is an order. The change came from the
+    events of the metastore after ``event_before``, up to ``event_after``.
     """
 
     time: Iso
@@ -75,7 +75,7 @@ class TableChange(HistoryRow):
 
 
 def since(text: str, *, now: float) -> int:
-    """Return the time that ``text`` names, in microseconds since 1970: ``10m``, or of ISO 8601.
+    """Return the time that ``text`` names, as ``10m`` or by ISO 8601, in microseconds since 1970.
 
     Raises:
         UsageError: it is neither.
@@ -100,9 +100,9 @@ def utc(at_us: int) -> str:
 
 
 def told(lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]]) -> list[Record]:
-    """Return a record for each line of the log, which come newest first.
+    """Return a record for each of ``lines`` of the log, which begin with the newest.
 
-    ``drivers``: what hubs know of them, for the names of those that report writes.
+    ``drivers``: the facts that hubs have about drivers, for the names of those that report writes.
     """
     writers = {one["writer"]: one for one in drivers if one.get("writer")}
     return [_record(line, lines[at:], writers) for at, line in enumerate(lines)]
@@ -115,12 +115,12 @@ def joined(rows: Iterable[Mapping[str, Any]], log: Sequence[Record]) -> list[Rec
 
 
 def is_of_content(record: Mapping[str, Any]) -> bool:
-    """Return whether a record of the log is a change of a table's own topic, not of its name's."""
+    """Return whether a record of the log is a change in a table's topic, not in the namespace."""
     return bool(record["version"]) and record["topic"] != NAMESPACE
 
 
 def about(records: Iterable[Record], pattern: str) -> list[Record]:
-    """Return the records of an object, of what is in it, and the orders that name either."""
+    """Return the records of matching objects, of the objects in them, and of orders about them."""
     wanted = pattern.lower()
 
     def names(one: Record) -> bool:
@@ -133,9 +133,9 @@ def about(records: Iterable[Record], pattern: str) -> list[Record]:
 def by(
     records: Iterable[Record], text: str, drivers: Iterable[Mapping[str, Any]] = ()
 ) -> list[Record]:
-    """Return the records that somebody of this name caused: an application, a user, an origin.
+    """Return the records that an application, a user or an origin with this name caused.
 
-    ``drivers``: what hubs know of them, for the ids by which drivers are listed.
+    ``drivers``: the facts that hubs have about drivers, for the ids by which drivers are listed.
     """
     wanted = text.lower()
     names = ("by", "application", "user", "origin", "driver")
@@ -155,9 +155,7 @@ def _is_called(driver: Mapping[str, Any], wanted: str) -> bool:
 
 
 def once(records: Iterable[Record]) -> list[Record]:
-    """Return of loads that follow each other, and say the same, the newest: a large table is read
-    in many parts.
-    """
+    """Return ``records`` with equal loads in a row only once: large tables load in parts."""
     found: list[Record] = []
     for one in records:
         same = ("object", "kind", "by")
@@ -212,14 +210,14 @@ def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
 
 
 def shown(records: Iterable[Record]) -> list[Record]:
-    """Return the records with the partition, and what differs, in one text."""
+    """Return the records with the partition and the differences in one text."""
     return [{**one, "what": ": ".join(filter(None, _where_and_what(one)))} for one in records]
 
 
 def what(record: Mapping[str, Any]) -> str:
-    """Return each property that differs, with both values; those that follow from others not.
+    """Return each property that differs, with both values, but not those that follow from others.
 
-    The text is empty if the object came or went, or if only the log knows of the change.
+    The text is empty if the object was created or dropped, or if only the log has the change.
     """
     if record["kind"] in WHOLE:
         return ""
@@ -237,7 +235,7 @@ def _where_and_what(record: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Return values by names of a list of properties, as ``column a=int; parameter p=1``."""
+    """Return the values by name in a text such as ``column a=int; parameter p=1``."""
     pairs = (one.partition("=") for one in text.split("; ") if one)
     return {name: value for name, _, value in pairs}
 
@@ -245,7 +243,7 @@ def _properties(text: str) -> dict[str, str]:
 def _by(record: Mapping[str, Any], *, is_load: bool) -> str:
     """Return the cause of a change in words: an event, a driver, an operator, a first read.
 
-    ``is_load``: content was read; without an event, that is the first read of it.
+    ``is_load``: content was read; without an event this is the first read of the object.
     """
     origin = record["origin"]
     if origin == EVENTS:
@@ -259,7 +257,7 @@ def _by(record: Mapping[str, Any], *, is_load: bool) -> str:
 
 
 def _events(before: int | None, after: int | None) -> str:
-    """Return the events between which a change came: those of one poll are published together."""
+    """Return the events that may have caused a change: those of one poll are published together."""
     if before is None or after is None or after <= before:
         return ""
     return f"event {after}" if after == before + 1 else f"events {before + 1}-{after}"
@@ -272,7 +270,7 @@ def _driver(record: Mapping[str, Any]) -> str:
 
 
 def _ordered_by(line: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the sender of the last order about the object of ``line`` that came before it."""
+    """Return the sender of the last order about the object of ``line`` before that line."""
     return next((str(one["who"]) for one in _orders(before) if _covers(one, line)), None)
 
 

@@ -1,4 +1,4 @@
-"""Event words: the facts of catalogd's events, in words: for the command and for the page."""
+"""Event words: the facts about catalogd's events, in words, for the command and for the page."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ SKIPPED: Final = {
 
 
 def told(facts: Mapping[str, Any]) -> dict[str, Cell]:
-    """Return what ``event_facts`` has, in words, by name."""
+    """Return the facts about events in words, by name."""
     return {
         "state": _state(facts),
         "lag": lag(facts["lag_events"], facts["lag_s"]),
@@ -62,7 +62,7 @@ def _counted(facts: Mapping[str, Any], words: Mapping[str, str]) -> str:
 
 
 def _progress(facts: Mapping[str, Any]) -> str:
-    """Return how far the oldest batch is that is not published, and how many wait behind it."""
+    """Return how far the oldest unpublished batch is, and how many batches wait behind it."""
     if facts["oldest_s"] is None:
         return ""
     others, tables = facts["batches_waiting"], facts["oldest_tables"]
@@ -75,7 +75,7 @@ def _progress(facts: Mapping[str, Any]) -> str:
 
 
 def _comparison(facts: Mapping[str, Any]) -> str:
-    """Return how the comparison with the metastore goes, and when all was compared."""
+    """Return the state of the comparison with the metastore, and when all was compared last."""
     ended_s, late_s = facts["reconcile_ended_s"], facts["reconcile_late_s"]
     if facts["reconcile_waits"]:
         state = f"waits: {facts['reconcile_waits']}"
@@ -89,7 +89,7 @@ def _comparison(facts: Mapping[str, Any]) -> str:
 
 
 def _compared(facts: Mapping[str, Any]) -> str:
-    """Return what was compared with the metastore, and what came of it."""
+    """Return the counts of the comparison with the metastore."""
     rounds = amount(facts["reconcile_rounds"], "round", "rounds")
     objects = amount(facts["reconcile_objects"], "object", "objects")
     return (

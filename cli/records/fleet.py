@@ -1,6 +1,6 @@
-"""Fleet: the attached drivers as records, from what hubs and drivers have answered; pure.
+"""Fleet: the attached drivers as records, made from the answers of hubs and drivers; pure.
 
-    announced to a hub, answered by itself ──▶ one record a driver ──▶ sorted, with what to do
+    announced to a hub, answered by the driver ──▶ one record a driver ──▶ sorted, with what to do
 
 Problems come first, and drivers that are gone last.
 """
@@ -17,12 +17,12 @@ from ..terminal.lists import ID_CHARS_MIN, Heading, Record, described, short, sp
 from ..terminal.schemas import Iso
 
 UNREACHABLE: Final = "unreachable"
-ORDER: Final = (UNREACHABLE, PLAIN, CONNECTING, LIVE, GONE)  # what matters first
+ORDER: Final = (UNREACHABLE, PLAIN, CONNECTING, LIVE, GONE)  # the worst first
 NOBODY: Final = "no driver is attached"
 
 
 class ListedDriver(TypedDict):
-    """A driver in JSON: null is what it has not said; facts of other names may follow."""
+    """A driver in JSON; null: the driver has not said it. Facts with other names may follow."""
 
     application: str | None
     application_id: str | None
@@ -83,7 +83,7 @@ SHOWN: Final = (
 
 
 def told(records: Iterable[Record], *, now: datetime) -> list[Record]:
-    """Return each record whole, with what to do and since when; the worst first."""
+    """Return each record with all its fields, what to do, and since when; the worst first."""
     found = [_whole(one, now) for one in records]
     return sorted(found, key=lambda one: (_rank(one), called(one)))
 
@@ -94,7 +94,7 @@ def problems(records: Iterable[Record]) -> list[Record]:
 
 
 def shown(records: Iterable[Record]) -> list[Record]:
-    """Return the records with what columns show of several facts."""
+    """Return the records with the columns that combine several facts."""
     return [
         {
             **one,
@@ -107,7 +107,7 @@ def shown(records: Iterable[Record]) -> list[Record]:
 
 
 def told_at_length(records: Sequence[Record], *, width: int) -> list[str]:
-    """Return lines with the reason of each driver, and behind ``->`` what to do."""
+    """Return lines with the reason of each driver, and after ``->`` what to do."""
     found: list[str] = []
     for one in records:
         control = "" if one["control"] in (None, "", ON) else f", switched to {one['control']}"
@@ -129,7 +129,7 @@ def called(record: Record) -> str:
 
 
 def ill(record: Record) -> bool:
-    """Return whether a driver is not what it should be."""
+    """Return whether a driver is not as it should be."""
     return is_ill(
         str(record["state"]),
         reason=str(record.get("reason") or ""),
@@ -139,7 +139,7 @@ def ill(record: Record) -> bool:
 
 
 def mend(record: Record) -> str:
-    """Return what to do about a driver; empty where nothing is, or where its reason says so."""
+    """Return what to do about a driver; empty: nothing, or its reason says what."""
     control, host = record.get("control") or ON, record.get("host") or "its host"
     match record["state"]:
         case state if state == UNREACHABLE:
@@ -154,7 +154,7 @@ def mend(record: Record) -> str:
 
 
 def each_once(found: Iterable[list[Record]]) -> list[Record]:
-    """Return each driver once: where it answers, if it moved from one hub to another."""
+    """Return each driver once; if it moved to another hub, from the hub where it answers."""
     records: dict[str, Record] = {}
     for record in (one for records_of_hub in found for one in records_of_hub):
         driver = record.get("driver") or record["registration"]
@@ -165,9 +165,9 @@ def each_once(found: Iterable[list[Record]]) -> list[Record]:
 
 
 def unreachable(reader: Record, said: Record) -> Record:
-    """Return the record of a reader that does not answer, from its name, as drivers are named.
+    """Return the record of a reader that does not answer, made from its name.
 
-    ``said``: what it last said of itself.
+    ``said``: the facts that it announced last, if it is a driver.
     """
     application_id, _, where = reader["name"].rpartition("@")
     lost = reader["state"] == "LOST"
@@ -184,13 +184,13 @@ def unreachable(reader: Record, said: Record) -> Record:
 
 
 def matches(record: Record, pattern: str) -> bool:
-    """Return whether ``pattern`` is of a driver's application, or begins its id."""
+    """Return whether ``pattern`` matches a driver's application, or is the beginning of its id."""
     names = (record.get("application"), record.get("application_id"))
     return is_id(record, pattern) or any(fnmatchcase(name, pattern) for name in names if name)
 
 
 def is_id(record: Record, beginning: str) -> bool:
-    """Return whether a driver's registration begins so, in 8 characters or more."""
+    """Return whether a driver's registration begins with ``beginning``, of 8 characters or more."""
     registration = str(record.get("registration") or "")
     return len(beginning) >= ID_CHARS_MIN and registration.startswith(beginning)
 

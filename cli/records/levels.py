@@ -10,7 +10,7 @@ SUMS: Final = ("bytes", "full_bytes", "hits")
 
 
 def alike(records: Iterable[Record]) -> list[Record]:
-    """Return one record for all topics of one level and reason; the largest level first."""
+    """Return one record for all topics of one level and reason; the highest level first."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for one in records:
         groups.setdefault((one["level"], one["why"]), []).append(one)

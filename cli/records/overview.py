@@ -1,6 +1,6 @@
-"""Overview: what ``topicast status`` prints, made from what the daemons have answered.
+"""Overview: the output of ``topicast status``, made from the answers of the daemons.
 
-answers of each statestored and catalogd ──▶ Stack ──▶ its state, lines to read, a document
+answers of each statestored and catalogd ──▶ Installation ──▶ its state, lines, a document
 """
 
 import re
@@ -14,10 +14,10 @@ from ..terminal.lists import NO_LIMIT, aligned, amount, described, span, wrapped
 
 STATESTORED: Final = "statestored"  # a kind of daemon; the other is catalogd
 NOT_REACHED: Final = "not reached"
-SCHEME: Final = "tcp://"  # of an address, which need not be said to a reader
-SEEN_CHARS_MIN: Final = 30  # on the line of a daemon, else they are below it
+SCHEME: Final = "tcp://"  # of an address; lines leave it out
+SEEN_CHARS_MIN: Final = 30  # with room for fewer, they are below the line of their daemon
 BELOW: Final = "    "
-SECONDS: Final = re.compile(r"\b\d+ s\b")  # by which the same reason differs at two hubs
+SECONDS: Final = re.compile(r"\b\d+ s\b")  # the same reason has other seconds at another hub
 HEARD_S: Final = 2.0  # a catalogd that sends nothing for longer is silent
 STATES: Final = ("live", "connecting", "plain", "gone")
 PRESENT: Final = STATES[:3]
@@ -25,7 +25,7 @@ PRESENT: Final = STATES[:3]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonAnswers:
-    """One daemon at ``address``: its answers, and why it is not reached; either may be empty."""
+    """One daemon at ``address``: its answers, and why it is not reached; both may be empty."""
 
     kind: str
     address: str
@@ -69,7 +69,7 @@ class Installation:
 
     @property
     def state(self) -> str:
-        """The verdict over all: not reachable if no hub is, degraded if a hub is not."""
+        """The verdict over all: not reachable if no hub is; degraded if some daemon is not."""
         if not any(one.facts for one in self.hubs):
             return "not reachable"
         worst = max(one.verdict.state for one in self.daemons)
@@ -78,14 +78,14 @@ class Installation:
 
     @property
     def exit_code(self) -> int:
-        """0: all serve; 5: a daemon answers that it does not serve; 3: a daemon is not reached."""
+        """0: all serve; 3: a daemon is not reached; 5: one is degraded or does not serve."""
         if any(one.problems for one in self.daemons):
             return NOT_REACHABLE
         return DEGRADED if any(one.verdict.reasons for one in self.daemons) else DONE
 
 
 def lag(events: int | None, seconds: float | None) -> str:
-    """Return how far catalogd is behind the metastore; nothing if that is not known."""
+    """Return how far catalogd is behind the metastore; empty: not known."""
     if events is None:
         return ""
     for_s = "" if seconds is None else f", {span(seconds)}"
@@ -114,8 +114,10 @@ def document(stack: Installation) -> dict[str, Any]:
 
 
 def lines(stack: Installation, *, width: int) -> list[str]:
-    """Return ``stack`` in lines of at most ``width`` characters: the verdict and its reasons,
-    each daemon with what it sees of the others, the drivers, and what a restart would mean.
+    """Return ``stack`` in lines of at most ``width`` characters.
+
+    These are the verdict and its reasons, each daemon with what it sees of the others, the drivers,
+    and what a restart would mean.
     """
     found = [stack.state]
     for reason in _reasons(stack):
@@ -142,7 +144,7 @@ def counters(stack: Installation) -> list[str]:
 
 
 def _daemons(stack: Installation, *, width: int) -> list[str]:
-    """Return a line for each daemon; what it sees goes on below where it is too long."""
+    """Return a line for each daemon; if what it sees is too long, that goes on below."""
     heads = aligned([(one.kind, one.place, one.state) for one in stack.daemons])
     indent = max(map(len, heads)) + 2
     found: list[str] = []
@@ -166,7 +168,7 @@ def _reasons(stack: Installation) -> list[Reason]:
     for one in stack.daemons:
         for problem in one.problems:
             away = Reason(state=Serving.NOT_SERVING, code=NOT_REACHED, what=problem, mend="")
-            said(away)  # it names the daemon
+            said(away)  # its text names the daemon
         for reason in one.verdict.reasons:
             said(reason).append(one.name)
     named = [
@@ -177,14 +179,14 @@ def _reasons(stack: Installation) -> list[Reason]:
 
 
 def seen_by(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return what a daemon of ``kind`` sees of the others; nothing if it has not answered."""
+    """Return what a daemon of ``kind`` sees of the others; empty: it has not answered."""
     if not facts:
         return ""
     return ", ".join(_seen_by_hub(facts) if kind == STATESTORED else _seen(facts))
 
 
 def drivers_by_state(hubs: Iterable[Mapping[str, Any]]) -> str:
-    """Return how many drivers ``hubs`` have in each state; nothing if none of them says."""
+    """Return how many drivers ``hubs`` have in each state; empty: no hub says it."""
     said = [facts for facts in hubs if _present(facts) is not None]
     if not said:
         return ""
@@ -195,9 +197,9 @@ def drivers_by_state(hubs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def restart_of(kind: str, facts: Mapping[str, Any], *, alone: bool = False) -> str:
-    """Return what a restart of a daemon of ``kind`` would mean now; nothing if it does not say.
+    """Return what a restart of a daemon of ``kind`` would mean now; empty: not known.
 
-    ``alone``: it is a hub, and of the hubs that were named no other one answers.
+    ``alone``: it is a hub, and none of the other hubs that were named answers.
     """
     if kind == STATESTORED:
         is_known = _present(facts) is not None
@@ -220,7 +222,7 @@ def _seen_by_hub(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what catalogd sees; it does not say all to a key of some databases."""
+    """Yield what catalogd sees; some facts are missing for a key that sees some databases."""
     if facts.get("hubs") is not None:
         yield f"{facts['hubs_connected']} of {amount(facts['hubs'], 'hub', 'hubs')}"
     if facts.get("lag_events") is not None:
@@ -247,7 +249,7 @@ def _restarts(stack: Installation) -> Iterator[tuple[str, str]]:
 
 
 def _restart_of_hub(facts: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
-    """``alone``: of the hubs that were named, no other answers."""
+    """``alone``: none of the other hubs that were named answers."""
     present = _present(facts) or 0
     back = "plain Spark until it is back"
     with_other = facts["drivers_with_another_hub"] if present else 0
@@ -282,6 +284,6 @@ def _restart_of_catalogd(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _present(facts: Mapping[str, Any]) -> int | None:
-    """Return how many drivers a hub has; None: it does not say, to a key of some databases."""
+    """Return how many drivers a hub has; None: the key sees only some databases."""
     counts: Sequence[int | None] = [facts.get(f"drivers_{state}") for state in PRESENT]
     return None if None in counts else sum(filter(None, counts))

@@ -1,4 +1,4 @@
-"""The extras of the package, by the library that each brings and the base installation lacks."""
+"""The extras of the package, by the libraries that they add to the base installation."""
 
 import sys
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ def needs(error: ModuleNotFoundError, command: click.Command) -> str:
     """Return which extra ``command`` needs, for the library that ``error`` names.
 
     Raises:
-        ModuleNotFoundError: no extra brings it, so this is a defect of ours.
+        ModuleNotFoundError: no extra brings the library, so this is a defect of ours.
     """
     library = (error.name or "").partition(".")[0]
     extra = EXTRA_OF.get(library)

@@ -1,8 +1,8 @@
-"""Lists: a line for each item, as wide as the terminal, with what matters first; pure.
+"""Lists: a line for each item, as wide as the terminal, the most important columns first; pure.
 
     records ──columns──▶ widths ──too wide: the least important column is left out──▶ lines
 
-No word is broken and no name cut. Prose, which a column may have, ends with … where the line does.
+No word is broken and no name cut. Prose, which a column may have, ends with … at the end of a line.
 ``-o wide`` has every column whole.
 """
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:  # the messages take 0.2 s to import
 Record: TypeAlias = dict[str, Any]
 
 GAP: Final = 2  # characters between two columns
-PROSE_CHARS: Final = 44  # of prose, for which less important columns are left out
-PROSE_CHARS_MIN: Final = 20  # less of it says nothing, and it is left out itself
-ID_CHARS_MIN: Final = 8  # of an id's beginning, which stands for it
+PROSE_CHARS: Final = 44  # of prose: to show as many, less important columns are left out
+PROSE_CHARS_MIN: Final = 20  # with room for fewer, the prose itself is left out
+ID_CHARS_MIN: Final = 8  # of the beginning of an id, which stands for the id
 MORE: Final = "…"
 NOTHING: Final = "-"
-NO_LIMIT: Final = 1 << 20  # characters of a line that nobody has to see whole
+NO_LIMIT: Final = 1 << 20  # characters of a line that need not fit a terminal
 
 
 def in_words(cell: Cell) -> str:
@@ -40,10 +40,11 @@ def in_words(cell: Cell) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """The fact ``name`` of each record, headed ``title``, else by its name.
+    """The column of the fact ``name`` of each record, headed by ``title``, else by its name.
 
-    ``rank``: those of the highest are left out first where a line is too long; of 0 never.
-    ``prose``: its end may be left out. ``wide``: ``-o wide`` alone shows it. ``text``: of a cell.
+    ``rank``: if a line is too long, columns of the highest rank are left out first, those of rank 0
+    never. ``prose``: the end of its text may be left out. ``wide``: only ``-o wide`` shows it.
+    ``text``: returns the text of a cell.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Heading:
         return self.title or self.name
 
     def cell(self, record: Mapping[str, Any]) -> str:
-        """Return what it shows of ``record``."""
+        """Return the text of its cell for ``record``."""
         value = record.get(self.name)
         return NOTHING if value is None or value == "" else self.text(value)
 
@@ -94,7 +95,7 @@ def listed(
 
 
 def described(pairs: Iterable[tuple[str, Cell]], *, width: int) -> list[str]:
-    """Return each name with its value, which goes on below where it is too long."""
+    """Return lines with each name and its value; a long value goes on in the lines below."""
     held = [(name, in_words(value)) for name, value in pairs]
     indent = max((len(name) for name, _ in held), default=0) + GAP
     found: list[str] = []
@@ -118,10 +119,10 @@ def amount(count: int, one: str, many: str) -> str:
 
 
 def wrapped(text: str, *, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Return ``text`` in lines of ``width`` characters, behind ``first`` and then ``rest``.
+    """Return ``text`` in lines of ``width`` characters: after ``first``, the others after ``rest``.
 
-    No word is broken: a word that is longer than a line has a longer line. Nothing has no line, but
-    for what ``first`` says.
+    No word is broken: a word that is longer than a line has a longer line. An empty text has no
+    line, or ``first`` alone.
     """
     found = textwrap.wrap(
         text,

@@ -3,9 +3,9 @@
     0 done    1 failed    2 wrong use    3 not reachable    4 timed out
     5 degraded: ``status`` has answers from all, and a daemon does not serve as it should
 
-``--output table`` is to be read: a line for each item, which fits a terminal; a pipe has room for
-any. ``wide`` has every column. ``json`` is one document, and whole: numbers are numbers, times are
-of ISO 8601; a stream (``watch``) is one document a line.
+``--output table`` is for people: a line for each item, which fits a terminal; in a pipe a line may
+have any length. ``wide`` has every column. ``json`` is one whole document: numbers are numbers,
+times are of ISO 8601; a stream (``watch``) has one document a line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CODES: Final = (  # the first that fits
 
 
 class Output:
-    """Prints lists, documents and the items of a stream, to be read or as JSON."""
+    """Prints lists, documents and the items of a stream, for people or as JSON."""
 
     def __init__(self, form: str, *, to: TextIO | None = None) -> None:
         self.form = form
@@ -62,17 +62,17 @@ class Output:
 
     @property
     def is_json(self) -> bool:
-        """Whether programs read along."""
+        """Whether the output is JSON, for programs."""
         return self.form == "json"
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person reads along, and not a file or another program."""
+        """Whether the output goes to a terminal, and not to a file or another program."""
         return self._to.isatty()
 
     @property
     def width(self) -> int:
-        """The characters of a line; a pipe has room for any."""
+        """The characters of a line; NO_LIMIT in a pipe."""
         return shutil.get_terminal_size().columns if self._to.isatty() else NO_LIMIT
 
     def rows(
@@ -125,10 +125,10 @@ class WrittenFile(TypedDict):
 
 
 def checked_place(out: Path) -> Path:
-    """Return ``out`` if its folder is there, so that no work is done in vain.
+    """Return ``out`` if its folder exists, so that no work is done in vain.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the folder does not exist.
     """
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.parent}: make it, or name another")
@@ -146,9 +146,9 @@ def exit_code(error: TopicastError) -> int:
 
 
 def next_step(error: TopicastError) -> str:
-    """Return what follows the text of an error: the command that lists what there is, or says why.
+    """Return the end of the text of an error: the command that lists existing objects, or says why.
 
-    Empty: the text says it itself, as far as anything can be done.
+    Empty: the text itself says what to do, if anything can be done.
     """
     if isinstance(error, NotReady) and "topicast " not in str(error):
         return ": topicast status says why"
@@ -184,7 +184,7 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
 
 
 def note(message: str) -> None:
-    """Print on standard error what a reader must know of the result."""
+    """Print on standard error what people must know about the result."""
     _say("note: ", message)
 
 
@@ -194,7 +194,7 @@ def complain(message: str) -> None:
 
 
 def _say(head: str, message: str) -> None:
-    """Print a line; on a terminal in several if need be, of which no word is broken."""
+    """Print a line; on a terminal in several lines if need be, without breaking a word."""
     text = f"{head}{message}"
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns

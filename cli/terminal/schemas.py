@@ -34,9 +34,9 @@ Cell: TypeAlias = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object, by the type of each field. ``optional``: those that it may lack.
+    """An object, by the type of each field. ``optional``: the fields that it may lack.
 
-    ``others``: the type of fields of other names; None: it has no others.
+    ``others``: the type of fields with other names; None: it has no others.
     """
 
     types: Mapping[str, object]
@@ -44,26 +44,26 @@ class Fields:
     others: object = None
 
     def but(self, **replaced: object) -> "Fields":
-        """Return them with the types of ``replaced``, which come last where they are new."""
+        """Return the fields with the types of ``replaced``; new fields come last."""
         return Fields({**self.types, **replaced}, self.optional, self.others)
 
     def without(self, names: Collection[str]) -> "Fields":
-        """Return them without those of ``names``."""
+        """Return the fields without those of ``names``."""
         left = {name: kind for name, kind in self.types.items() if name not in names}
         return Fields(left, self.optional, self.others)
 
     def or_null(self, but: Collection[str] = ()) -> "Fields":
-        """Return them with null allowed, ``but`` in some: what a key may not see is null."""
+        """Return the fields with null allowed, not in ``but``: what a key may not see is null."""
         found = {n: kind if n in but else (kind, None) for n, kind in self.types.items()}
         return Fields(found, self.optional, self.others)
 
     def and_others(self, kind: object) -> "Fields":
-        """Return them with others, of the type ``kind``."""
+        """Return the fields with others, of the type ``kind``."""
         return Fields(self.types, self.optional, kind)
 
 
 def fields_of(*kinds: type) -> Fields:
-    """Return the fields of dataclasses, NamedTuples and TypedDicts, those of the first first."""
+    """Return the fields of dataclasses, NamedTuples and TypedDicts, in the order of ``kinds``."""
     found: dict[str, object] = {}
     optional: set[str] = set()
     for kind in kinds:

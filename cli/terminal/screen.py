@@ -1,4 +1,4 @@
-"""Screen: a picture that is drawn again and again, until q or Ctrl-C; one picture elsewhere."""
+"""Screen: a picture that is drawn again and again, until q or Ctrl-C."""
 
 import os
 import select
@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-CLEAR: Final = "\x1b[H\x1b[2J"  # a terminal
+CLEAR: Final = "\x1b[H\x1b[2J"  # it clears a terminal
 QUIT: Final = b"q"
 KEYS_MAX: Final = 1024  # that are read at once
 
@@ -24,7 +24,7 @@ def clear() -> None:
 
 @contextmanager
 def keys_at_once() -> Iterator[None]:
-    """Let a key arrive without a line's end, where standard input is a terminal."""
+    """If standard input is a terminal, let each key arrive at once, without the end of a line."""
     if not _has_keys():
         yield
         return
@@ -37,7 +37,7 @@ def keys_at_once() -> Iterator[None]:
 
 
 def draw_again(draw: Callable[[], None], *, every_s: float) -> None:
-    """Call ``draw`` each ``every_s``, until somebody presses q or Ctrl-C, then or meanwhile."""
+    """Call ``draw`` every ``every_s``, until somebody presses q or Ctrl-C."""
     with suppress(KeyboardInterrupt), keys_at_once():
         while True:
             draw()
@@ -46,7 +46,7 @@ def draw_again(draw: Callable[[], None], *, every_s: float) -> None:
 
 
 def _quits(within_s: float) -> bool:
-    """Return whether q is pressed ``within_s``."""
+    """Return whether q is pressed within ``within_s`` seconds."""
     deadline = time.monotonic() + within_s
     while (left_s := deadline - time.monotonic()) > 0:
         if not _has_keys():

@@ -14,7 +14,7 @@ SIGNAL_DELAY_S: Final = 0.5
 
 @contextmanager
 def handled(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
-    """Handle these signals until the block ends, then as before."""
+    """Handle these signals by ``handlers`` until the block ends, then as before."""
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -25,7 +25,7 @@ def handled(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
 
 @contextmanager
 def unwinding(numbers: Iterable[signal.Signals], *, code: int) -> Iterator[None]:
-    """End the process with ``code`` by the first of these signals, and let blocks end before.
+    """End the process with ``code`` at the first of these signals, after its ``with`` blocks ended.
 
     So a command tells its peers that it leaves. A signal that is ignored, as by nohup, stays so.
     """
@@ -43,12 +43,12 @@ def unwinding(numbers: Iterable[signal.Signals], *, code: int) -> Iterator[None]
 def wait_until_ended(pid: int) -> None:
     """Wait until the child ``pid`` has ended, and leave its exit status to its parent object.
 
-    The wait is a thread's: a signal that arrives just before a call blocks is handled when that
-    call returns, so the main thread makes none that is longer than SIGNAL_DELAY_S.
+    A thread waits. Python handles a signal that arrives just before a blocking call only when that
+    call returns, so the main thread makes no call that is longer than SIGNAL_DELAY_S.
     """
 
     def wait() -> None:
-        with suppress(ChildProcessError):  # its parent object has its exit status by now
+        with suppress(ChildProcessError):  # its parent object has read its exit status
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
     waiting = threading.Thread(target=wait, daemon=True)

@@ -54,7 +54,7 @@ def _look_at_writer(daemons: Daemons, metastore: str) -> None:
         link = until(
             lambda: row.search(read(catalogd, "history", object="paged.plain")), what="the name"
         )
-        assert "etl: what it has said of itself" in page(hub, link[1].removeprefix(f"{hub}/"))
+        assert "etl: the facts that it has announced" in page(hub, link[1].removeprefix(f"{hub}/"))
 
 
 def _look(daemons: Daemons) -> None:

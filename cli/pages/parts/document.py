@@ -1,4 +1,4 @@
-"""A document: the HTML around each page: the daemon that answers, its verdict, the page's body."""
+"""A document: the HTML of a page: the daemon that answers, its verdict, and the page's body."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ SEE: Final = {
     "handshakes_failed": "logs",
     "loop_hangs": "threads",
 }
-"""By the code of a reason: the page that shows more of it."""
+"""By the code of a reason: the page that shows more about it."""
 STYLE: Final = """:root { color-scheme: light dark; --line: #ddd; --faint: #666; --link: #0b57d0;
 --bar: #f4f5f7; --well: #eaf5ec; --warned: #fdf3dd; --ill: #fbe9e7 }
 @media (prefers-color-scheme: dark) { :root { --line: #3c4043; --faint: #a3a8ad; --link: #8ab4f8;
@@ -86,7 +86,7 @@ justify-content: space-between; border-bottom: 1px solid var(--line) }
 .facts th, .facts td, .facts td.number { width: auto; border: 0; padding-right: 0 }
 .facts td.meaning { width: 100%; padding-top: 0 } }"""
 STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
-"""By which a Content-Security-Policy lets a browser apply this style, and no other."""
+"""With it a Content-Security-Policy lets a browser apply this style, and no other."""
 DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <title>{title}</title>
 <meta name="viewport" content="width=device-width">{refresh}
@@ -111,15 +111,15 @@ def document(
     """Return a whole page.
 
     Args:
-        title: What it is of.
-        body: Its own part, which is HTML.
-        verdict: The daemon's verdict, which stands above everything else.
+        title: The title of the page.
+        body: The page's own part, as HTML.
+        verdict: The daemon's verdict, which is shown above the body.
         more: The titles of the daemon's pages, by the first part of their path.
         head: The daemon, its start and its time, as HTML.
         nav: Addresses of the daemon's pages, by their titles; this page's is empty.
-        peers: Addresses of the front pages of other daemons, by what they are called.
-        foot: What stands below, which is HTML.
-        refresh_s: After which it is loaded again; 0: it is not.
+        peers: Addresses of the front pages of other daemons, by their names.
+        foot: The part below the body, as HTML.
+        refresh_s: The page is loaded again after this time; 0: it is not.
     """
     return DOCUMENT.format(
         style=STYLE,
@@ -135,12 +135,12 @@ def document(
 
 
 def link(address: str, text: str) -> str:
-    """Return ``text`` as it leads to ``address``; alone if that is empty."""
+    """Return ``text`` as a link to ``address``; if that is empty, without a link."""
     return f'<a href="{escape(address)}">{escape(text)}</a>' if address else escape(text)
 
 
 def _links(addresses: Mapping[str, str]) -> str:
-    """Return links by what they are called; where an address is empty, the name stands out."""
+    """Return links by their names; a name with an empty address is bold."""
     return " ".join(
         link(address, name) if address else f"<b>{escape(name)}</b>"
         for name, address in addresses.items()
@@ -154,7 +154,7 @@ def _verdict(verdict: Verdict, more: Mapping[str, str]) -> str:
 
 
 def _reason(reason: Reason, more: Mapping[str, str]) -> str:
-    """Return what is wrong; below, what to do about it, and the page that shows more."""
+    """Return the text of a reason; below it, what to do, and a link to the page that shows more."""
     page = SEE.get(reason.code, "")
     see = f" · {link(f'/{page}', f'see {more[page]}')}" if page in more else ""
     mend = f'<span class="mend">→ {escape(reason.mend)}{see}</span>' if reason.mend else ""

@@ -15,8 +15,8 @@ LEAST: Final = 1.5  # the height of a bar that is not zero
 class Bars:
     """The content of a figure.
 
-    ``about``: one sentence. ``values``: one a bar, the oldest first; ``labels``: what each is, in
-    words, which a browser shows at the bar. ``first``, ``last``: of what the ends of the axis are.
+    ``about``: one sentence. ``values``: the heights of the bars, the oldest first; ``labels``: a
+    text for each, which a browser shows at the bar. ``first``, ``last``: the ends of the axis.
     """
 
     about: str
@@ -30,7 +30,7 @@ class Bars:
         return {"values": list(self.values)}
 
     def html(self, _path: str, _query: Mapping[str, str]) -> str:
-        """Return the figure; the highest bar is as high as it."""
+        """Return the figure; the highest bar is as high as the figure."""
         step, most = WIDTH / max(len(self.values), 1), max(self.values, default=0.0)
         bars = "".join(
             self._bar(at, value / most, step=step)

@@ -1,7 +1,7 @@
 """A grid: one table of facts, as a page for people and as a document for programs.
 
-Columns are as the daemon's tables have them. A page shows ROWS_MAX rows at a time, the document
-all of them.
+A grid has the columns of a daemon's table. A page shows ROWS_MAX rows at a time, and the document
+all rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +19,20 @@ ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
 BYTES: Final = "_bytes"
 TIME: Final = "time"  # a column of times: a date is not cut at its hyphens
-COLUMNS_MAX: Final = 2  # that fit a phone; of more, a row is a paragraph there
-PROSE_SPACES: Final = 4  # in a text that is not a name: on a phone it must not be a word a line
+COLUMNS_MAX: Final = 2  # that fit a phone; with more columns, a row is a paragraph there
+PROSE_SPACES: Final = 4  # a text with as many is prose, which must not be a word a line on a phone
 FACTS: Final = ("name", "value")  # the columns of a grid that is about one thing
 Query = Mapping[str, str]
-"""The query of an address, by name; of a name that is there twice, the first."""
+"""The query of an address, by name; if a name is there twice, its first value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """The content of one page.
 
-    ``about``: one sentence. ``links``: by a column, the address that a cell of it leads to, made of
-    the row by column; empty: none. ``more``: other addresses, by what they show. ``after``: where
-    the rows go on, if they are not all; what it gives to the query.
+    ``about``: one sentence. ``links``: by column, a function that returns the address of a cell's
+    link, given the row by column; empty: no link. ``more``: other addresses, by the texts of their
+    links. ``after``: the query of the next rows, if these are not all.
     """
 
     about: str
@@ -49,9 +49,9 @@ class Grid:
         return {"rows": rows, **({"after": dict(self.after)} if self.after else {})}
 
     def html(self, path: str, query: Query) -> str:
-        """Return what stands under the heading of the page ``path``."""
+        """Return the HTML under the heading of the page ``path``."""
         first = _whole(query.get("from", ""))
-        if first >= len(self.rows):  # of another grid of the page, or there are fewer rows by now
+        if first >= len(self.rows):  # it is for another grid of the page, or rows have gone
             first = 0
         rows = self.rows[first : first + ROWS_MAX]
         last = first + len(rows)
@@ -89,7 +89,7 @@ class Grid:
         return "".join(parts)
 
     def _facts_html(self, rows: Sequence[Sequence[Cell]]) -> str:
-        """Return rows of names and values, which need no heads."""
+        """Return rows of names and values, which need no heads of columns."""
         lines = (
             f"<tr><th>{escape(in_words(str(row[0])))}</th>"
             f"<td>{self._cell('value', dict(zip(self.columns, row, strict=True)))}</td></tr>"
@@ -98,7 +98,7 @@ class Grid:
         return f'<table class="brief">{"".join(lines)}</table>'
 
     def _class(self, at: int) -> str:
-        """Return the class of a column's cells: numbers stand below each other, prose is wide."""
+        """Return the class of a column's cells: numbers are aligned right, prose is wide."""
         if self.columns[at] == TIME:
             return ' class="time"'
         values = [row[at] for row in self.rows]
@@ -109,7 +109,7 @@ class Grid:
         return ' class="prose"' if is_prose else ""
 
     def _cells(self, row: Sequence[Cell], kinds: Sequence[str]) -> str:
-        """Return the cells of a row; if there are many, each says what it is, for a phone."""
+        """Return the cells of a row; if there are many, each has its column's name, for a phone."""
         by_column = dict(zip(self.columns, row, strict=True))
         is_many = len(self.columns) > COLUMNS_MAX
         return "".join(
@@ -119,7 +119,7 @@ class Grid:
         )
 
     def _head(self, name: str, row: Mapping[str, Cell]) -> str:
-        """Return the head of a cell that has something to show, and is not the first of its row."""
+        """Return the column's name for a cell, unless the cell is empty or the first of its row."""
         if name == self.columns[0] or row[name] in (None, ""):
             return ""
         return f' data-head="{escape(in_words(name))} "'
@@ -135,7 +135,7 @@ def in_words(column: str) -> str:
 
 
 def shown(column: str, value: Cell) -> str:
-    """Return a cell's text; sizes and times with their units."""
+    """Return a cell's text; sizes and times have units."""
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):

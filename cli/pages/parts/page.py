@@ -11,7 +11,7 @@ NEEDS_SECRET: Final = "once the pages need a password or a token"
 
 
 Peers = Callable[[], Mapping[str, str]]
-"""Returns the front pages of other daemons, by what they are called."""
+"""Returns the front pages of other daemons, by their names."""
 Part = Grid | Bars
 Parts = Mapping[str, Part]
 """The parts of a page by their headings."""
@@ -21,11 +21,10 @@ Parts = Mapping[str, Part]
 class Page:
     """One page.
 
-    ``answers``: the question that it answers, in one line. ``read``: the parts by their headings,
-    given the rest of the path and the query; it may have to wait for another process, and raises
-    UsageError where there is no such thing.
-    ``is_private``: shows what the catalog holds, or what was logged, so that it is shown only where
-    a reader has to give a secret.
+    ``answers``: the question that the page answers, in one line. ``read``: returns the parts by
+    their headings, given the rest of the path and the query; it may wait for another process, and
+    raises UsageError if the named object does not exist. ``is_private``: the page has names of the
+    catalog or lines of the log, so that it is shown only if readers have to give a secret.
     """
 
     title: str

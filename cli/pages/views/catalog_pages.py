@@ -1,7 +1,7 @@
-"""The pages of catalogd: its hubs and topics, and what its store holds.
+"""The pages of catalogd: its hubs and topics, and the content of its store.
 
-The store is read by a connection of its own, for reading alone, so that no page takes a turn of the
-loop: one page is at most PAGE_BYTES of it, or SEARCH_NAMES names where some are looked for.
+A connection of their own reads the store, so that no page takes a turn of catalogd's loop. One page
+reads at most PAGE_BYTES, or SEARCH_NAMES names if it looks for a pattern.
 """
 
 import re
@@ -45,18 +45,18 @@ from ..parts.page import Page, grid_page
 from .memory_page import MemoryUse
 
 PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
-SEARCH_NAMES: Final = 60_000  # looked at for one page, in 100 ms
-HUBS_MAX: Final = 8  # that a table's page leads to: a line
+SEARCH_NAMES: Final = 60_000  # that one page looks at, in 100 ms
+HUBS_MAX: Final = 8  # with a link on a table's page: a line
 KEY_MAX: Final = 8192  # digits of a key in an address
 TOPIC: Final = ("topic", "entries", "held_bytes", "version", "floor")
 HUB: Final = ("address", "connected", "since_s", "unacknowledged", "reason", "pages")
-DATABASES_END: Final = database_key("").split(b"\0")[0] + b"\x01"  # behind the last of them
+DATABASES_END: Final = database_key("").split(b"\0")[0] + b"\x01"  # after the last key of them
 NAMES_END: Final = names_group("").split(b"\0")[0] + b"\x01"
 STATES: Final = ("not read yet", "being read", "all read")  # of a table's partitions
 
 
 def catalog_pages(status: Callable[[], CatalogStatus], store: Path) -> dict[str, Page]:
-    """Return the pages of catalogd; ``status``: its last; ``store``: the file of its store."""
+    """Return the pages; ``status``: returns catalogd's last; ``store``: the file of its store."""
 
     def hubs() -> Mapping[str, str]:
         return peers_of_catalogd(status())
@@ -86,22 +86,22 @@ def catalog_pages(status: Callable[[], CatalogStatus], store: Path) -> dict[str,
 
 
 def peers_of_catalogd(status: CatalogStatus) -> dict[str, str]:
-    """Return where the pages of hubs are, of those that have said it."""
+    """Return the addresses of the pages of hubs that have announced them."""
     return {f"statestored {place(one.address)}": one.pages for one in status.hubs if one.pages}
 
 
 def held_by_catalogd(
     status: CatalogStatus, store: Path, *, history_bytes_max: int
 ) -> Iterator[MemoryUse]:
-    """Yield what the parts of catalogd hold, in memory and on disk."""
+    """Yield the bytes of the parts of catalogd, in memory and on disk."""
     yield MemoryUse("entries of all topics", status.held_bytes, None)
     if status.memory is not None:
-        yield MemoryUse("on disk alone: content that is not in use", status.cold_bytes, None)
-    yield MemoryUse("what became of events", None, HISTORY_BYTES_MAX + LOG_BYTES_MAX)
+        yield MemoryUse("only on disk: content that is not in use", status.cold_bytes, None)
+    yield MemoryUse("outcomes of events", None, HISTORY_BYTES_MAX + LOG_BYTES_MAX)
     files = (store, *(store.with_name(f"{store.name}{end}") for end in ("-wal", "-shm")))
     on_disk = sum(one.stat().st_size for one in files if one.exists())
     yield MemoryUse("on disk: the store", on_disk, None)
-    yield MemoryUse("on disk, of it the change history", None, history_bytes_max)
+    yield MemoryUse("on disk: the change history, in the store", None, history_bytes_max)
 
 
 def _hubs(status: CatalogStatus) -> Grid:
@@ -137,8 +137,8 @@ def _loading(status: CatalogStatus) -> Grid:
         "requests that wait": status.waiting_requests,
     }
     return Grid(
-        about="What is being read from the metastore, and what cannot be. The time left is at the "
-        "pace of the last minute.",
+        about="Tables that are being read from the metastore, and tables that cannot be read. The "
+        "time left is at the pace of the last minute.",
         columns=("name", "value"),
         rows=tuple(facts.items()),
     )
@@ -213,7 +213,7 @@ class _Content:
     def search(self, pattern: str, *, after: bytes) -> Grid:
         at = after or key_before(names_group(""))
         left, rows = SEARCH_NAMES, list[tuple[Cell, ...]]()
-        matches = re.compile(translate(pattern)).match  # fnmatchcase looks it up for each name
+        matches = re.compile(translate(pattern)).match  # fnmatchcase would look it up each time
         while at and left > 0 and len(rows) < ROWS_MAX:
             entries, at = self._page(NAMESPACE, at, NAMES_END)
             for block in entries:
@@ -261,7 +261,7 @@ class _Content:
         return about
 
     def _why_not(self, db: str, parameters: Mapping[str, str]) -> str:
-        """Return what keeps a table of ``db`` from being followed; empty: nothing does."""
+        """Return why a table of ``db`` is not followed; empty: it is followed."""
         entry = self._reader.present(NAMESPACE, database_key(db))
         of_database: Mapping[str, str] = {}
         if entry is not None:
@@ -325,12 +325,12 @@ def _value(entry: Entry) -> bytes:
 
 
 def _key(query: Query) -> bytes:
-    """Return the key behind which a page begins; empty: at the first."""
+    """Return the key after which a page begins; empty: it begins with the first."""
     text = query.get("after", "")
     try:
         return bytes.fromhex(text[:KEY_MAX])
     except ValueError:
-        raise UsageError("the address has another end than a page gave it") from None
+        raise UsageError("the address is not one that a page links to: begin at /catalog") from None
 
 
 def _after(end: bytes, **query: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The pages of catalogd about events: what became of the last events, and who has changed what.
+"""The pages of catalogd about events: how the last events were followed, and who has changed what.
 
-The second one reads the log of changes in the store, by a connection of its own that only reads.
+The second page reads the log of changes in the store, over a connection of its own.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ from ..parts.page import NEEDS_SECRET, Page, Part, Peers
 BATCHES_SHOWN: Final = 100
 MINUTES: Final = 60  # of the graphs
 LINES_MAX: Final = 1_000  # of the log, on a page: the newest
-SINCE: Final = ("10m", "1h", "1d")  # that a page leads to
+SINCE: Final = ("10m", "1h", "1d")  # with a link on the page
 TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of a table, and no pattern
 OBJECT_MAX: Final = 1_024  # characters of a pattern
 CHANGE: Final = ("time", "object", "change", "by", "version")
 OF_ONE: Final = ("time", "change", "by", "what", "object", "version")  # of one table
-WRITERS_MAX: Final = 32  # that a page asks hubs about: of the newest changes
+WRITERS_MAX: Final = 32  # of the newest changes, about which a page asks the hubs
 ANSWER_S: Final = 1.0  # a hub answers within milliseconds, unless it is stopped
 Ask = Callable[[ReadWriter], "Future[Known | None]"]
 """Asks the hubs for the driver with an id in reports."""
@@ -55,10 +55,10 @@ def event_pages(
     """Return the pages.
 
     Args:
-        status: Returns catalogd's last.
+        status: Returns catalogd's last status.
         store: The file of its store.
-        hubs: Returns where the pages of its hubs are.
-        ask: Asks its hubs, which know drivers by name.
+        hubs: Returns the addresses of the pages of its hubs.
+        ask: Asks its hubs, which know the names of drivers.
         is_guarded: Whether readers give a secret, so that they see names.
     """
     return {
@@ -146,8 +146,8 @@ def _batches(found: EventFacts) -> Grid:
     ]
     return Grid(
         about="The events of each poll, the newest first: from their arrival until all that they "
-        "name was published. Delay is since the time of the oldest, by the metastore's clock in "
-        "whole seconds.",
+        "name was published. The delay is since the time of the oldest event, which the metastore "
+        "has in whole seconds of its clock.",
         columns=("time", "events", "up to", "tables", "outcome", "took_ms", "delay_s"),
         rows=rows,
         empty="no event has come since the start",
@@ -156,7 +156,7 @@ def _batches(found: EventFacts) -> Grid:
 
 def _costs(found: EventFacts, *, is_guarded: bool) -> Grid:
     return Grid(
-        about="Those of which reads from the metastore have taken longest since the start.",
+        about="The tables whose reads from the metastore have taken longest since the start.",
         columns=("table", "reads", "seconds"),
         rows=[(table_name(*one.table), one.reads, round(one.seconds, 3)) for one in found.costs]
         if is_guarded
@@ -191,7 +191,7 @@ async def _history(
 
 
 async def _drivers_of(log: Sequence[Record], ask: Ask) -> dict[str, Known]:
-    """Return what hubs know of the drivers in ``log``, by the ids of their reports."""
+    """Return the facts that hubs have about the drivers in ``log``, by the ids of their reports."""
     writers = list(dict.fromkeys(one["driver"] for one in log if one["driver"]))[:WRITERS_MAX]
     asked = {
         one: asyncio.wrap_future(ask(ReadWriter(writer=bytes.fromhex(one)))) for one in writers
@@ -199,13 +199,13 @@ async def _drivers_of(log: Sequence[Record], ask: Ask) -> dict[str, Known]:
     if asked:
         await asyncio.wait(asked.values(), timeout=ANSWER_S)
     for one in asked.values():
-        one.cancel()  # if it has no answer
+        one.cancel()  # unless it has its answer
     answers = {writer: one.result() for writer, one in asked.items() if not one.cancelled()}
     return {writer: known for writer, known in answers.items() if known is not None}
 
 
 def _changes(records: Sequence[Record], query: Query, *, pages: Mapping[str, str]) -> Grid:
-    """Return ``records`` as a grid; ``pages``: of the hub that knows a driver, by its writer."""
+    """Return ``records`` as a grid; ``pages``: by the writer of a driver, those of its hub."""
     is_one, by = TABLE.fullmatch(query.get("object", "")) is not None, query.get("by", "")
     found = changes.once(changes.by(records, by) if by else records)[:LINES_MAX]
     columns = OF_ONE if is_one else CHANGE
@@ -244,7 +244,7 @@ def _changes(records: Sequence[Record], query: Query, *, pages: Mapping[str, str
 
 
 def _with_content(rows: Sequence[Record], log: Sequence[Record]) -> list[Record]:
-    """Return the changes of a table with what differs, and what the log alone has of it."""
+    """Return the changes of a table with their differences, and those that only the log has."""
     found = changes.joined(rows, log)
     versions = {one["version"] for one in found}
     seen = {(one["object"], one["kind"]) for one in found}

@@ -44,13 +44,13 @@ def hub_pages(status: Callable[[], HubStatus], ask: Ask, *, is_guarded: bool) ->
     """Return the pages of a hub, by the first part of their path.
 
     Args:
-        status: Returns the hub's last.
-        ask: Asks one of its readers.
+        status: Returns the hub's last status.
+        ask: Asks one of the hub's readers.
         is_guarded: Whether readers of the pages give a secret, so that they see names of tables.
     """
 
     def one_or(all_: Callable[[Query], Grid]) -> Callable[[str, Query], Parts | Awaitable[Parts]]:
-        """Return what reads the page of one reader, if the path goes on, else that of all."""
+        """Return a function that reads the page of one reader, if its path goes on, or of all."""
 
         def read(rest: str, query: Query) -> Parts | Awaitable[Parts]:
             if not rest:
@@ -82,18 +82,18 @@ def hub_pages(status: Callable[[], HubStatus], ask: Ask, *, is_guarded: bool) ->
 
 
 def peers_of_hub(status: HubStatus) -> dict[str, str]:
-    """Return where the pages of the hub's catalogd are, if that is known."""
+    """Return the address of the pages of the hub's catalogd, if it is known."""
     pages = status.catalogd_pages
     return {f"catalogd {place(status.catalog_address)}": pages} if pages else {}
 
 
 def held_by_hub(status: HubStatus) -> Iterator[MemoryUse]:
-    """Yield what the parts of a hub hold."""
+    """Yield the bytes of the parts of a hub."""
     yield MemoryUse(
         "entries of all topics", sum(one.full_bytes or 0 for one in status.topics), None
     )
     if status.memory is not None:
-        yield MemoryUse("at catalogd alone: content that changed long ago", status.cold_bytes, None)
+        yield MemoryUse("only at catalogd: content that changed long ago", status.cold_bytes, None)
 
 
 def _topics(status: HubStatus, rest: str, query: Query) -> Grid:
@@ -106,8 +106,8 @@ def _topics(status: HubStatus, rest: str, query: Query) -> Grid:
     other = {f"all {len(status.topics)}": "/topics?all="} if hidden else {}
     other |= {"those that are read": "/topics"} if "all" in query else {}
     return Grid(
-        about="Each topic holds a share of the tables, and is read in full, or its minimum alone. "
-        f"{NAMESPACE} has the names of databases and tables.",
+        about="Each topic holds a share of the tables. Readers follow it in full, or at minimal: "
+        f"only its changes. Topic {NAMESPACE} has the names of databases and tables.",
         columns=TOPIC,
         rows=_rows(rows, TOPIC),
         links={"topic": lambda row: f"/topics/{row['topic']}"},
@@ -136,7 +136,7 @@ def _drivers(status: HubStatus, query: Query) -> Grid:
     other = {f"{len(gone)} that have ended": "/drivers?all="} if gone and "all" not in query else {}
     other |= {"those that run": "/drivers"} if "all" in query else {}
     return Grid(
-        about="Each attached driver, as it says itself. One that is not live is plain Spark.",
+        about="Each attached driver, as it reports itself. Unless it is live, it is plain Spark.",
         columns=DRIVER,
         rows=[tuple(one[name] for name in DRIVER) for one in rows],
         links={"application": _address},
@@ -150,7 +150,7 @@ def _address(row: Mapping[str, Cell]) -> str:
 
 
 def _told(driver: DriverStatus, stale_s: Mapping[str, float]) -> Record:
-    """Return the facts of a driver, how old what it reads may be, and what to do about it."""
+    """Return the facts of a driver, how old its answers may be, and what to do about it."""
     said = driver._asdict()
     is_here = driver.state != GONE
     return {

@@ -1,4 +1,4 @@
-"""The page about memory: what the process takes, what of it is known, and the limits."""
+"""The page about memory: the bytes of the process, those of its known parts, and the limits."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class MemoryUse(NamedTuple):
 def memory_page(
     held: Callable[[], Iterator[MemoryUse]], limit_bytes: int | None = None
 ) -> dict[str, Page]:
-    """Return the page; ``held``: what the daemon knows of its parts; ``limit_bytes``: its own."""
+    """Return the page; ``held``: yields the daemon's parts; ``limit_bytes``: its own limit."""
     return {
         "memory": grid_page(
             "Memory",

@@ -18,8 +18,8 @@ def process_pages(
     """Return the pages of a process.
 
     Args:
-        settings: Each with its value and where that comes from.
-        lines: Returns what was logged last, the oldest first.
+        settings: The name of each setting, its value, and where the value comes from.
+        lines: Returns the last lines of the log, the oldest first.
     """
     return {
         "flags": grid_page(

@@ -1,4 +1,4 @@
-"""The page of one driver or subscriber: what it has said of itself, and what it answers now.
+"""The page of one driver or subscriber: the facts that it has announced, and its answers now.
 
     page ──levels, usage, trace──▶ hub ──▶ that reader ──▶ hub ──▶ levels, reasons, what it read
 
@@ -47,13 +47,13 @@ async def reader_parts(
     """Return the parts of the page of the reader or driver that ``named`` stands for.
 
     Args:
-        status: The hub's last.
+        status: The hub's last status.
         named: An application, or the beginning of a registration, or of the id in reports.
         ask: Asks a reader.
         is_guarded: Whether readers of the page give a secret, so that they see names of tables.
 
     Raises:
-        UsageError: nobody has that name.
+        UsageError: no reader and no driver has that name.
     """
     driver = next((one for one in status.drivers if _is_driver(one, named)), None)
     registration = driver.registration if driver else named
@@ -105,7 +105,7 @@ def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid
         facts |= {name: of_reader[name] for name in ABOUT_READER}
     called = (driver.application if driver else "") or (reader.name if reader else "a driver")
     return Grid(
-        about=f"{called}: what it has said of itself, and what this statestored sees of it.",
+        about=f"{called}: the facts that it has announced, and those that this statestored has.",
         columns=("name", "value"),
         rows=tuple((name, value) for name, value in facts.items() if value not in ("", None)),
         more={"all drivers": "/drivers", "all subscribers": "/subscribers"},
@@ -138,8 +138,8 @@ def _tables(
         rows.append((one["table"], one["topic"], *held, one["read_s"]))
     nothing = tables if isinstance(tables, str) else "it has read no table within the last hour"
     return Grid(
-        about="Those that it has read last, each with the level at which it follows the topic of "
-        "the table, and why. What is not here was not read lately: its topic's level is below.",
+        about="The tables that it has read last, each with the level of its topic, and the reason. "
+        "For other tables, the levels of topics are below.",
         columns=TABLE,
         rows=rows,
         links={"topic": lambda row: f"/topics/{row['topic']}", "table": at_catalogd},
@@ -151,7 +151,7 @@ def _levels(topics: Inspected | str, levels: Mapping[int, Record]) -> Grid:
     groups = alike({"topic": number, **one} for number, one in levels.items())
     held, full = (sum(one[name] for one in groups) for name in ("bytes", "full_bytes"))
     return Grid(
-        about=f"The topics that it follows, and why: it holds {size(held)} of {size(full)}.",
+        about=f"The topics by level and reason: it holds {size(held)} of {size(full)}.",
         columns=LEVEL,
         rows=[
             (one["level"], one["count"], one["bytes"], one["full_bytes"], one["why"], one["ranges"])
@@ -164,8 +164,8 @@ def _levels(topics: Inspected | str, levels: Mapping[int, Record]) -> Grid:
 def _messages(messages: Inspected | str) -> Grid:
     found = messages.records() if isinstance(messages, Inspected) else []
     return Grid(
-        about="The messages that came in and went out lately, the newest first, without what is in "
-        "them, and but for heartbeats. A message without topics is about all of them, or none.",
+        about="The messages that came in and went out lately, the newest first, without heartbeats "
+        "and without contents. A message without topics is about all topics, or about none.",
         columns=MESSAGE,
         rows=[tuple(one[name] for name in MESSAGE) for one in reversed(found)],
         empty=messages if isinstance(messages, str) else "none came or went yet",

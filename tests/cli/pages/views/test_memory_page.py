@@ -36,4 +36,4 @@ def test_catalogd_says_what_its_topics_and_its_store_take(tmp_path: Path) -> Non
     on_disk = found["on disk: the store"].held_bytes
     assert on_disk is not None
     assert on_disk >= store.path.stat().st_size > 0
-    assert found["on disk, of it the change history"].limit_bytes == 7
+    assert found["on disk: the change history, in the store"].limit_bytes == 7
