@@ -1,4 +1,4 @@
-"""Background: the content that is loaded although nobody has requested it, as the mode demands.
+"""Background: loads the content that the mode has published although nobody has requested it.
 
 a start | another mode ──▶ every known table, some a turn ──▶ loaded, unless it is held
 """
@@ -16,7 +16,7 @@ from ..publish.backfill import Backfill
 from ..publish.unloading import Unloading
 from .name_listing import NameListing
 
-CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
+CHECKED_AT_ONCE: Final = 25  # tables of one turn: 1 ms
 
 
 class Background:
@@ -33,7 +33,7 @@ class Background:
         listing: NameListing,
         enabled: bool,
     ) -> None:
-        """``enabled``: whether the operator wants anything loaded that nobody has requested."""
+        """``enabled``: whether the operator lets catalogd load what nobody has requested."""
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
@@ -41,20 +41,20 @@ class Background:
         self._unloading = unloading
         self._listing = listing
         self._enabled = enabled
-        self._unchecked: Iterator[TableId] | None = None  # not yet looked at
+        self._unchecked: Iterator[TableId] | None = None  # tables that ``check_some`` has yet to do
         if listing.names_known:
             self._unchecked = namespace.every_table()
 
     @property
     def ready(self) -> bool:
-        """Whether tables are left to be looked at."""
+        """Whether ``check_some`` has tables left."""
         return self._unchecked is not None
 
     def check_some(self) -> bool:
-        """Let the loader load those of the next CHECKED_AT_ONCE known tables that it does not hold.
+        """Load those of the next CHECKED_AT_ONCE known tables whose content is wanted and missing.
 
-        After a start, or a change of the mode, it goes once through all tables. Returns False when
-        none is left. Cost: about 30 µs a table.
+        After a start, or a change of the mode, this goes once through all tables. Returns False
+        when no table is left. Cost: about 30 µs a table.
         """
         if self._unchecked is None or not self._listing.names_known:
             return False
@@ -66,7 +66,7 @@ class Background:
         return True
 
     def change_mode(self, mode: Mode) -> bool:
-        """Publish under ``mode`` from now on, and load what it needs; False if it is so already."""
+        """Publish under ``mode`` from now on, and load what it needs; False if it is the mode."""
         if not self._backfill.change(mode):
             return False
         self._loader.retain(self._publishes)
@@ -84,7 +84,7 @@ class Background:
             self._loader.load(table)
 
     def wants(self, table: TableId) -> bool:
-        """Return whether ``table`` is to be held although nobody has requested it."""
+        """Return whether catalogd is to hold ``table`` although nobody has requested it."""
         return self._publishes(table) and not self._unloading.leaves_out(table)
 
     def _publishes(self, table: TableId) -> bool:

@@ -1,6 +1,6 @@
 """Differences: has objects read again that differ, and notifies readers of source problems.
 
-differs ──▶ read again ──▶ suspected ──no event has told of it──▶ logged, readers are notified
+differs ──▶ read again ──▶ suspected ──no event names it──▶ logged, readers are notified
 """
 
 from collections.abc import Callable, Sequence
@@ -42,15 +42,17 @@ class Differences:
         self._unpublished = unpublished
         self._calls_per_s = calls_per_s
         self._turn = turn
-        self._seen_seq: int | None = None  # arrival number of what was seen without an event
+        self._seen_seq: int | None = None
+        """Arrival number of the read of everything after which a source problem is withdrawn;
+        None: no such read has begun."""
 
     @property
     def source_problem(self) -> SourceProblem | None:
-        """Why not every change of the metastore arrives; None when, as far as is known, all do."""
+        """Why not every change of the metastore arrives; None if no reason is known."""
         return self._poller.source_problem or self._reconciliation.missed
 
     def step(self) -> None:
-        """Judge what was found, and compare a slice of the last answer."""
+        """Judge the suspected objects, and compare a slice of the last answer."""
         if self._reconciliation.suspects:
             self._judge()
         if self.may_compare:
@@ -58,11 +60,11 @@ class Differences:
         self._note_source_problem()
 
     def observe(self) -> None:
-        """Note for the status what comes before the comparison now, if anything does."""
+        """Note for the status what delays the comparison now."""
         self._reconciliation.progress.observe(self._waits())
 
     def _note_source_problem(self) -> None:
-        """Notify readers why changes do not arrive; withdraw that once everything is read again."""
+        """Notify readers why changes do not arrive; withdraw it once everything is read again."""
         problem, noted = self.source_problem, self._namespace.source_problem()
         if noted is None:
             self._namespace.set_source_problem(problem)
@@ -80,12 +82,12 @@ class Differences:
 
     @property
     def may_compare(self) -> bool:
-        """Whether what is held can be compared: nothing is being read again as a whole."""
+        """Whether catalogd can compare what it holds: no resync is running."""
         serving = self._listing.serving and self._poller.reads
         return serving and not self._loader.resyncing
 
     def _waits(self) -> str:
-        """Return what comes before anything is compared; empty: nothing does."""
+        """Return why nothing is compared now; empty: objects are compared."""
         if not self._calls_per_s:
             return "--reconcile_calls_per_s is 0"
         if not self._poller.reads:
@@ -97,7 +99,7 @@ class Differences:
         return "what events are missing of is read again" if self._loader.resyncing else ""
 
     def read_differing(self, found: Sequence[Difference]) -> None:
-        """Read again what is not as it is held; an event of it may follow."""
+        """Read the objects of ``found`` again, and suspect them: their events may be late."""
         if not found:
             return
         seq = self._poller.next_seq()
@@ -117,7 +119,7 @@ class Differences:
         self._loader.resync(whole, seq=seq)
 
     def _judge(self) -> None:
-        """Note what has changed without an event."""
+        """Log the suspected objects that have changed without an event."""
         if not self._poller.enabled or self._poller.source_problem:
             self._reconciliation.forget(unpublished=self._unpublished())
             return

@@ -1,7 +1,7 @@
 """EventRouter: decides whether an event is applied, has objects read again, or is left out.
 
 poll ──▶ new events ──▶ objects ──followed?──▶ applied in place, or dirty ──▶ the loader
-             └─ a gap, passed, moved ──▶ everything is read again
+             └─ events missing, passed or skipped ──▶ everything is read again
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +45,7 @@ from .notes import CatalogCounts, Noted
 
 CREATE_TABLE: Final = "CREATE_TABLE"
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
-DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
+DOUBT_S: Final = 3600.0  # how long the status warns of an event that was not understood
 
 
 class EventRouter:
@@ -93,22 +93,22 @@ class EventRouter:
         self._write_results = write_results
         self._counts = counts
         self._turn = turn
-        self.finding = finding  # of the last check of a connection
+        self.finding = finding  # of the last check of a connection, as text
         self.first_seq: int | None = None  # arrival number of what the first poll brought
-        self._has_polled = False  # this turn has taken events: it takes no more of an answer
+        self._has_polled = False  # this turn has taken events, so it takes no more of an answer
         self._transactions = Transactions()
         window = poller.window
         self._newest_id = 0 if window is None else window.newest_id  # of the events that were seen
         self._release = ""  # of the metastore, as it says
         self._not_understood: dict[str, float] = {}  # types of events, and when the last came
-        self._failed_types: set[str] = set()  # of events at which our own code failed
+        self._failed_types: set[str] = set()  # of events at which Topicast's own code failed
 
     def check(self) -> None:
         """Assert every invariant."""
         self._transactions.check()
 
     def on_failed(self, fact: PollFailed) -> None:
-        """Note a poll that failed; an event that cannot be sent is passed."""
+        """Note a poll that failed; pass the events that the metastore cannot send."""
         self._counts.polls_failed += 1
         passed = self._poller.on_failed(fact)
         if passed is not None:
@@ -120,12 +120,12 @@ class EventRouter:
         return tuple(one or "(no type)" for one, at in self._not_understood.items() if at > since)
 
     def on_polled(self, fact: Polled) -> None:
-        """Take in what a poll has brought."""
+        """Route the events that a poll has brought."""
         self._has_polled = True
         batch = self._poller.on_polled(fact)
         if batch is None:
             return
-        if batch.gap is not None:  # before its events: no part of a table is published alone
+        if batch.gap is not None:  # first, so that its events do not publish a part of a table
             self._listing.on_gap(batch.gap, batch.seq)
         every: list[Dirty] = []
         for event in batch.events:
@@ -142,14 +142,14 @@ class EventRouter:
             self.first_seq = batch.seq if self.first_seq is None else self.first_seq
 
     def take_rest(self) -> None:
-        """Take more of an answer that no turn takes whole, unless this turn has taken some."""
+        """Take more of an answer that is too large for one turn, unless this turn took events."""
         if not self._has_polled and (rest := self._poller.rest()) is not None:
             self.on_polled(rest)
         self._has_polled = False
 
     def _on_event(self, event: RawEvent, *, seq: int) -> tuple[str, tuple[Dirty, ...]]:
-        """Have read again what ``event`` has changed, and return it, with what becomes of it."""
-        is_late = event.id <= self._newest_id  # what it has may be old
+        """Route ``event``; return its outcome, and the objects that it makes dirty."""
+        is_late = event.id <= self._newest_id  # the objects in its message may be old
         self._newest_id = max(self._newest_id, event.id)
         found = self._objects_of(event)
         dirty = tuple(one for one in found if self._follows(one.db))
@@ -180,7 +180,7 @@ class EventRouter:
         return (RUNS if dirty else NOTHING), dirty
 
     def _apply(self, event: RawEvent, dirty: tuple[Dirty, ...]) -> tuple[Dirty, ...]:
-        """Apply what ``event`` says, which was not late; return what is to be read."""
+        """Apply the content of ``event`` in place; return the objects that must be read."""
         if not self._listing.serving:
             return dirty
         rest = tuple(one for one in dirty if not self._needs_no_read(one, said_bytes=event.size))
@@ -188,13 +188,13 @@ class EventRouter:
         return rest
 
     def _needs_no_read(self, one: Dirty, *, said_bytes: int) -> bool:
-        """Return whether what an event says of an object is all that is to be done for it."""
+        """Apply what an event says of ``one``, if that replaces a read; return whether it does."""
         if not isinstance(one, DirtyDatabase) and self._loader.needs_resync((one.db, one.table)):
             return False
         return self._in_place.take(one, said_bytes=said_bytes) or self._stays_unloaded(one)
 
     def _stays_unloaded(self, one: Dirty) -> bool:
-        """Raise the version of ``one`` in place of a read, if it is unloaded; return if it is."""
+        """Raise the version of a table that is unloaded; return whether ``one`` is such a table."""
         if not isinstance(one, DirtyTable) or one.dropped or one.degraded:
             return False
         table = one.db, one.table
@@ -205,7 +205,7 @@ class EventRouter:
         return True
 
     def _objects_of(self, event: RawEvent) -> tuple[Dirty, ...]:
-        """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
+        """Return what ``event`` makes dirty: all that it names, if Topicast's own code fails."""
         try:
             if event.type in TRANSACTIONS:
                 return self._transactions.dirty_objects(event)
@@ -221,7 +221,7 @@ class EventRouter:
             return named_objects(event)
 
     def _note_type(self, event: RawEvent, dirty: tuple[Dirty, ...]) -> None:
-        """Count an event that is skipped, or not understood; say once which type that is."""
+        """Count an event that is skipped or not understood; log once each type not understood."""
         if event.catalog:
             return
         if event.type in SKIPPED:
@@ -242,7 +242,7 @@ class EventRouter:
             self._listing.read_names_again()
 
     def _unknown(self, dirty: Iterable[Dirty]) -> Iterator[Dirty]:
-        """Yield what is named and not known: no event has told that it was created."""
+        """Yield the objects of ``dirty`` that catalogd lacks: no event of their creation came."""
         for one in dirty if self._listing.names_known else ():
             database, pending = (one.db, ""), self._loader.pending
             if not (self._namespace.has_database(one.db) or pending(database)):
@@ -255,8 +255,8 @@ class EventRouter:
     def _raise_unheld(self, dirty: Iterable[Dirty]) -> None:
         """Raise the data version of each table that is not loaded and has written partitions.
 
-        The loader reads nothing of such a table, or reads it as part of a load. A load is no change
-        to readers, so that without this they would not be notified of the write.
+        The loader reads nothing of such a table, or reads it as part of a load. A load does not
+        notify readers of a change, so that without this no reader would learn of the write.
         """
         for one in dirty:
             if not (isinstance(one, DirtyPartitions) and one.data):
@@ -266,7 +266,7 @@ class EventRouter:
                 self._tables.raise_data(table, partitions=one.names, source=SOURCE_EVENTS)
 
     def _on_passed(self, batch: Batch) -> None:
-        """Note the events that are passed, and read everything again: they may be of anything."""
+        """Read everything again: nobody knows what the events that are passed have changed."""
         assert batch.gap is not None
         first, last = batch.gap
         self._counts.events_passed += last - first + 1
@@ -278,7 +278,7 @@ class EventRouter:
     def skip(self, id_: int) -> Gap:
         """Pass every event up to ``id_`` that was not read, and read everything again.
 
-        Returns the first and the last that is passed.
+        Returns the ids of the first and the last event that are passed.
 
         Raises:
             UsageError: as of ``Poller.skip``.
@@ -289,7 +289,7 @@ class EventRouter:
         return batch.gap
 
     def on_identified(self, fact: Identified) -> None:
-        """Take in which metastore answers on a new connection, and go on, or end."""
+        """Go on if a new connection leads to the same metastore; else abandon what is held."""
         if fact.release != self._release:
             self._release = fact.release
             if untried(fact.release):
@@ -304,17 +304,17 @@ class EventRouter:
             self._listing.abandon()
             self._event_processor.observe(stopped=str(finding))
             return
-        self._loader.read_again()  # a copy that was put back may be older than what was read
+        self._loader.read_again()  # a metastore restored from a copy may be older than the reads
         if finding.by_tables or self._listing.lifecycle is Lifecycle.RELISTING:
-            # Polls may show no gap, as ids of another log can go on from ours. Names that are
-            # being read may be of the connection before.
+            # Polls may show no gap: the ids of another log of events can continue those of the
+            # former log. Names that are being read may come from the connection before.
             self._listing.read_again(self._poller.doubt())
         self._move()
         if (first := self._poller.first_poll(fact)) is not None:
             self.on_polled(first)
 
     def _move(self) -> None:
-        """Go on at the event that an operator ordered; what is left out is read again."""
+        """Go on at the event that an operator ordered; if that skips any, read everything again."""
         moved = self._poller.move()
         if moved is None:
             return

@@ -22,16 +22,16 @@ from ..reconcile.reconciliation import Reconciliation
 from .notes import CatalogCounts, Noted
 
 LISTING_RETRY_S: Final = 1.0
-NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
+NAMES_AGAIN_S: Final = 10.0  # between two listings because of events that name no object
 
 
 class Lifecycle(Enum):
     """Whether the names of databases and tables have been read."""
 
-    STARTING = "STARTING"  # no names were ever read: most requests are refused
+    STARTING = "STARTING"  # no names were ever read: catalogd refuses most requests
     SERVING = "SERVING"
-    RELISTING = "RELISTING"  # events are missing: requests are served, syncs wait
-    ABANDONED = "ABANDONED"  # another metastore answers: nothing comes in or leaves
+    RELISTING = "RELISTING"  # events are missing: catalogd serves requests, but syncs wait
+    ABANDONED = "ABANDONED"  # another metastore answers: this core takes and sends nothing
 
 
 NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
@@ -40,11 +40,11 @@ NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
     Lifecycle.RELISTING: (Lifecycle.SERVING, Lifecycle.ABANDONED),
     Lifecycle.ABANDONED: (),
 }
-"""The states that may follow each state; after ABANDONED another core begins."""
+"""The states that may follow each state; catalogd makes a new core after ABANDONED."""
 
 
 class NameListing:
-    """The state of the names; has everything of which events are missing read again."""
+    """The state of the names; after lost events it has everything read again."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class NameListing:
         counts: CatalogCounts,
         turn: PartTurn[ReadNames | Noted],
     ) -> None:
-        """Begin as the window of ``poller`` says: without a window, no names were ever read.
+        """Begin in SERVING if ``poller`` has a window; without one, no names were ever read.
 
-        ``follows``: whether a database is not left out by the operator.
+        ``follows``: whether the operator does not leave a database out.
         """
         self._namespace = namespace
         self._loader = loader
@@ -74,17 +74,17 @@ class NameListing:
         self.lifecycle = Lifecycle.SERVING if known else Lifecycle.STARTING
         self.error = ""  # of the last read or listing that failed; "" after a listing
         self._names_at = None if known else 0.0  # when a listing begins; None: not needed
-        self._listed: NamesRead | None = None  # of the running listing, up to ``upto``
+        self._listed: NamesRead | None = None  # what the running listing has read, up to ``upto``
         self._listing = False  # whether a listing has begun and has portions left to read
-        self._is_outdated = False  # it ends with the next portion, and another follows
-        self._reading = False  # a portion of it is being read
-        self._portion_at = 0.0  # no portion is read before: one failed
-        self._names_again_at = 0.0  # not before, for events that name nothing
+        self._is_outdated = False  # the listing ends with its next portion, and another follows
+        self._reading = False  # a portion of the listing is being read
+        self._portion_at = 0.0  # after a failure: when the next portion may be read
+        self._names_again_at = 0.0  # when events that name no object may begin the next listing
         # Databases that the store holds, and that the operator leaves out now.
         self._left_out = tuple(db for db in namespace.databases() if not follows(db))
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
-        self._gap: Gap | None = None  # its ids, until the names are read
-        self._read_since_id = -1  # newest event when everything began to be read again
+        self._gap: Gap | None = None  # ids of the missing events, until the names are read
+        self._read_since_id = -1  # the newest event when the last resync of everything began
 
     @property
     def names_known(self) -> bool:
@@ -98,18 +98,18 @@ class NameListing:
 
     @property
     def missing(self) -> str:
-        """The missing events, as text; empty: none is missing."""
+        """The missing events, as text; empty: no event is missing."""
         return missing(self._gap)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many databases the running listing has read, and of how many; (0, 0): none runs."""
+        """How many databases the running listing has read, of how many; (0, 0): none runs."""
         read = self._listed
         return (0, 0) if read is None else (len(read.databases), read.total)
 
     @property
     def deadline(self) -> float | None:
-        """When names are to be read; None: they need not, or may not, be read."""
+        """When to read names; None: they need not, or must not, be read."""
         has_base = self._poller.window is not None or not self._poller.enabled
         may_read = self._poller.reads or not self.names_known
         if self._reading or not (has_base and may_read):
@@ -142,11 +142,11 @@ class NameListing:
         self._portion_at = self._turn.now + LISTING_RETRY_S
 
     def abandon(self) -> None:
-        """Take nothing in any more: another metastore answers."""
+        """End this listing for good: another metastore answers."""
         self._become(Lifecycle.ABANDONED)
 
     def read_unseen(self) -> int:
-        """Read everything again, of which no event may have told; return its arrival number."""
+        """Read everything again, as changes may have had no event; return the arrival number."""
         self._gap_seq = self._poller.next_seq()
         self._list_anew()
         self._become(Lifecycle.RELISTING)
@@ -154,7 +154,7 @@ class NameListing:
         return self._gap_seq
 
     def follow_again(self, db: str) -> None:
-        """Read the tables of ``db``, which is followed again, and the names of new tables."""
+        """Read the tables of ``db``, which is followed again, and list names to find new tables."""
         seq = self._poller.next_seq()
         tables = ((db, row.name) for row in self._namespace.tables(db))
         self._loader.resync(sorted(t for t in tables if not self._follow_rules.is_off(t)), seq=seq)
@@ -164,18 +164,18 @@ class NameListing:
             self._become(Lifecycle.RELISTING)
 
     def read_names_again(self) -> None:
-        """Read the names: an event may have made an object that it does not name."""
+        """List the names soon: an event may have made an object that it does not name."""
         if self._names_at is None:
             self._names_at = max(self._turn.now, self._names_again_at)
             self._names_again_at = self._names_at + NAMES_AGAIN_S
 
     def _list_anew(self) -> None:
-        """Begin a listing now; one that runs has names from before what is missing."""
+        """Begin a listing now; a running listing has names from before the missing events."""
         self._names_at = self._turn.now
         self._is_outdated = self._listing
 
     def _end_outdated(self) -> bool:
-        """End the running listing if another is to follow; return whether it is ended."""
+        """End the running listing if it is outdated; return whether it was."""
         ended, self._is_outdated = self._is_outdated, False
         if ended:
             self._listed, self._listing = None, False
@@ -186,9 +186,10 @@ class NameListing:
         self.lifecycle = state
 
     def on_gap(self, gap: Gap, seq: int) -> None:
-        """Note what is missing, and read everything again, unless that began after these events.
+        """Note the missing events, and read everything again, unless a resync is newer than they.
 
-        It has if the metastore was identified by its tables: the poll that finds the gap is later.
+        A resync is newer if the metastore was identified by its tables: it began then, and only
+        the next poll finds the gap.
         """
         self._counts.event_gaps += 1
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
@@ -198,7 +199,7 @@ class NameListing:
             self._note_gap()
 
     def read_again(self, seq: int) -> None:
-        """Read again what is known, and the names, for what is not."""
+        """Read every known object again, and list the names to find the others."""
         self._list_anew()
         self._read_since_id = self._poller.newest
         self._reconciliation.clear()
@@ -208,10 +209,9 @@ class NameListing:
         self._resync(self._namespace.databases(), self._namespace.every_table())
 
     def on_names(self, fact: NamesRead) -> tuple[TableId, ...]:
-        """Take names in, once all are read; return all tables if they are the first, else nothing.
+        """Take in a portion of the names; return all tables at the end of the first listing.
 
-        Names of a portion may be older than those of the next, as events tell what has changed in
-        between.
+        Portions may be of different times: events tell what has changed in between.
         """
         self.error, self._reading = "", False
         if self._end_outdated():
@@ -227,7 +227,7 @@ class NameListing:
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         new: tuple[TableId, ...] = ()
         if self.names_known:
-            again = self.lifecycle is Lifecycle.RELISTING  # what is known is read already
+            again = self.lifecycle is Lifecycle.RELISTING  # known databases are already dirty
             dbs = [db for db in databases if not (again and self._namespace.has_database(db))]
             self._resync(dbs, (t for t in tables if self._namespace.find(t) is None))
             self._note_gap()
@@ -248,7 +248,7 @@ class NameListing:
         self._gap = None
 
     def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
-        """Read these again, first what readers have requested last: events are missing."""
+        """Read these again, the tables that readers requested last before the others."""
         dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
         self._loader.mark_dirty(dirty, seq=self._gap_seq)
         every = dict.fromkeys(sorted(tables))
@@ -257,5 +257,5 @@ class NameListing:
 
 
 def missing(gap: Gap | None) -> str:
-    """Return as text which events are missing; empty: none is."""
+    """Return which events are missing, as text; empty: no event is missing."""
     return f"events {gap[0]} to {gap[1]} are missing" if gap else ""

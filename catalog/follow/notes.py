@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """Effect: log what was found out; ``trouble``: an operator wants to know of it."""
+    """Effect: log ``text``, as a warning if it is ``trouble`` for an operator."""
 
     text: str
     trouble: bool
@@ -16,7 +16,7 @@ class CatalogCounts:
     """Counts since the start; the dispatcher counts requests."""
 
     events: int = 0
-    events_failed: int = 0  # at which our own code failed: what they name is read again
+    events_failed: int = 0  # at which Topicast's own code failed: what they name is read again
     events_sync_off: int = 0  # of tables that are not followed, as their parameters say
     events_elsewhere: int = 0  # of another catalog, or a database that is left out
     events_not_understood: int = 0  # of a type that is not known, or that cannot be decoded

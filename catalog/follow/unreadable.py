@@ -21,16 +21,16 @@ class Unreadable:
         self._loader = loader
         self._turn = turn
         self.tables: Mapping[TableId, str] = {}
-        self.partitions: Mapping[str, str] = {}  # by their names, and their tables'
+        self.partitions: Mapping[str, str] = {}  # by database.table/partition
 
     @property
     def first_partition(self) -> str:
-        """A partition that cannot be read, with why; empty if there is none."""
+        """A partition that the metastore cannot read, with why; empty: there is none."""
         found = next(iter(self.partitions.items()), None)
         return "" if found is None else f"{found[0]}: {found[1]}"
 
     def note(self) -> None:
-        """Log which tables cannot be read since the last turn, and which can be again."""
+        """Log each table that has become unreadable since the last turn, or readable again."""
         known, large = self.tables, self._loader.large
         bad, failed, rejected = (
             large.bad_partitions(),
@@ -40,7 +40,7 @@ class Unreadable:
         if not (bad or failed or rejected or known or self.partitions):
             return  # as in almost every turn
         self._note_partitions(bad)
-        unreadable = {  # until its load has ended, which may fail again
+        unreadable = {  # a known table stays unreadable until its load ends, which may fail again
             table: why
             for table, why in known.items()
             if large.is_loading(table) and table not in bad
@@ -56,7 +56,7 @@ class Unreadable:
         self.tables = unreadable
 
     def _note_partitions(self, bad: Mapping[TableId, Mapping[str, str]]) -> None:
-        """Log which partitions cannot be read since the last turn, and which can be again."""
+        """Log each partition that has become unreadable since the last turn, or readable again."""
         known, self.partitions = (
             self.partitions,
             {
