@@ -1,4 +1,4 @@
-"""Actions: the objects that an event makes dirty, with their content in the event.
+"""Actions: the objects that an event makes dirty, with the content that the event has of them.
 
 Every event has a result. If an event cannot be decoded, or its type is unknown, the whole table
 that it names is dirty (``degraded``); if it names no table, its database is. An event of another
@@ -14,12 +14,12 @@ inside, objects as ``{"field id": {"type": value}}``.
 | ADD, DROP, ALTER PARTITION(S) | the partitions named; after a rename, old and new |
 | INSERT | data of the table or of the partition |
 | writes and compactions of ACID tables | data of the table |
-| transactions | what they have written once they are committed: see ingest/events/transactions.py |
-| column statistics | the object whose parameters name them |
+| transactions | see ingest/events/transactions.py |
+| column statistics | the object whose parameters name the columns |
 | DROP INDEX | the table of the index, which is gone |
 
-An altered table or partition counts as written, unless the event proves that it was described:
-for a write without statistics Hive sends the same object again, or the object with another time.
+An altered table or partition counts as written, unless the event proves that only its description
+changed: after a write without statistics Hive sends the same object, or one with another time.
 """
 
 import base64
@@ -47,7 +47,7 @@ from .thrift_json import parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A notification whose message was decoded; ``table`` is empty where there is none."""
+    """A notification whose message was decoded; ``table`` is empty if the event names none."""
 
     db: str
     table: str
@@ -56,25 +56,25 @@ class Event:
 
 # Fields of the Thrift structs Table and Partition.
 _TABLE, _TABLE_DB, _TABLE_OWNER, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS = tuple("123789")
-_TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the first is not kept: only clients send it
+_TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the metastore does not keep the first
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
-KEYS_MAX: Final = 256  # tables, by their text in events; of each the partition columns are kept
-KEYS_CHARS_MAX: Final = 16 << 10  # of such a text, 2,000 as a rule: 0.5 MB of all
+KEYS_MAX: Final = 256  # tables whose partition columns are kept, by the table's text in events
+KEYS_CHARS_MAX: Final = 16 << 10  # of a table's text, which usually has 2,000: 0.5 MB of all
 MESSAGE_BYTES_MAX: Final = 256 << 20  # one ADD_PARTITION of 100,000 partitions has 230 MB
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
 GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")
 
-# What no writer of files changes. Any other parameter may tell of a write: statistics do, and what
-# a table format, or a job that synchronises it, keeps of its last commit.
+# Parameters that no writer of files changes. A change of any other may come from a write: of
+# statistics, or of what a table format, or a job that synchronises it, notes of its last commit.
 _DESCRIBES: Final = frozenset({"comment"})
 _DESCRIBES_TABLE: Final = frozenset({_TABLE_OWNER, _TABLE_OWNER_TYPE, _TABLE_TEMPORARY})
 _TIMES: Final = frozenset({"transient_lastDdlTime", "last_modified_time", "last_modified_by"})
 
 
 def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
-    """Return the objects that an event makes dirty, whether or not it can be decoded."""
+    """Return the objects that an event makes dirty; all that it names, if it cannot be decoded."""
     if raw.catalog or raw.type in SKIPPED or raw.type in TRANSACTIONS:
         return ()
     act = _ACTIONS.get(raw.type)
@@ -85,17 +85,17 @@ def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
 
 
 def is_known(kind: str) -> bool:
-    """Return whether events of type ``kind`` are acted on, or known to need nothing."""
+    """Return whether catalogd knows what events of type ``kind`` mean."""
     return kind in _ACTIONS or kind in SKIPPED or kind in TRANSACTIONS
 
 
 _ENDS: Final = frozenset({"CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE"})
-"""Events after which what had the table's name before may be gone: an alteration may be a rename,
-and code that does not understand an event may not have understood an earlier drop."""
+"""Events after which the former table of that name may be gone: an alteration may be a rename, and
+code that cannot decode a creation may not have decoded the drop before it."""
 
 
 def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:
-    """Return what ``raw``, which cannot be decoded, may have changed: all that it names."""
+    """Return all objects that ``raw`` names: an event that cannot be decoded may change each."""
     if not _named(raw.db):
         return ()
     if not _named(raw.table):
@@ -225,7 +225,7 @@ def _insert(event: Event) -> tuple[Dirty, ...]:
 
 
 def _reload(event: Event) -> tuple[Dirty, ...]:
-    """Hive 4: what another cache, such as Impala's, was told to read again."""
+    """Hive 4: the objects that another cache, such as Impala's, was ordered to read again."""
     one, several = event.body.get("ptnObjJson"), event.body.get("partitionListJson")
     texts = several or ([] if one is None else [one])
     if not texts:
@@ -238,7 +238,7 @@ def _reload(event: Event) -> tuple[Dirty, ...]:
 
 
 def _drop_index(event: Event) -> tuple[Dirty, ...]:
-    """Hive 2.3: the table of an index leaves no event of its own when it goes."""
+    """Hive 2.3: the table of an index is dropped with the index, and has no event of its own."""
     table = event.body.get("indexTableName")
     if not isinstance(table, str) or not table:
         raise WireError("the table of an index is missing")
@@ -254,7 +254,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "ALTER_TABLE": _alter_table,
     "RELOAD": _reload,
     "ADD_PARTITION": partial(_listed_partitions, data=False),
-    # Their files go, too: a reader that has listed them would look for them once they are back.
+    # Their data changes, too: a partition that is added again must not be read by the old listing.
     "DROP_PARTITION": partial(_listed_partitions, data=True, gone=True),
     "ALTER_PARTITION": _alter_partition,
     "ALTER_PARTITIONS": _alter_partitions,
@@ -276,8 +276,8 @@ STATISTICS: Final = frozenset(
         *("UPDATE_PART_COL_STAT_EVENT_BATCH", "DELETE_PART_COL_STAT_EVENT"),
     }
 )
-"""Events of column statistics, which no database, table or partition has as the metastore returns
-it: its parameters name the columns at most."""
+"""Events of column statistics. The metastore returns no object with its statistics: at most the
+object's parameters name the columns."""
 SKIPPED: Final = frozenset(
     {
         *("CREATE_FUNCTION", "DROP_FUNCTION"),
@@ -291,9 +291,9 @@ SKIPPED: Final = frozenset(
         "CONFIG_CHANGE_EVENT",
     }
 )
-"""Events of what catalogd does not hold."""
+"""Events of objects that catalogd does not hold."""
 TRANSACTIONS: Final = frozenset({"ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"})
-"""Events that say only together what was written: see ingest/events/transactions.py."""
+"""Events that name a written table only together: see ingest/events/transactions.py."""
 
 
 def _db(event: Event) -> str:
@@ -305,7 +305,7 @@ def _db(event: Event) -> str:
 def _table_name(event: Event) -> str:
     if not event.table:
         raise WireError("event without a table")
-    return event.table.lower()  # 2.3 logs names as the writer spelt them
+    return event.table.lower()  # Hive 2.3 logs names as the writer spelt them
 
 
 def _plain(db: str) -> str:
@@ -316,7 +316,7 @@ def _plain(db: str) -> str:
 def _partition_keys(event: Event) -> tuple[str, ...]:
     """Return the names of the partition columns of the event's table.
 
-    Each event of a partition has the whole table, which is the same from one event to the next.
+    Each event of a partition has the whole table, usually the same from one event to the next.
     """
     text = event.body.get("tableObjJson")
     if isinstance(text, str) and len(text) <= KEYS_CHARS_MAX:
@@ -396,9 +396,9 @@ def _only_described(
     parameters: str,
     describing: frozenset[str] = frozenset(),
 ) -> bool:
-    """Return whether the objects differ, and only in what no writer of files changes.
+    """Return whether the objects differ, and only in fields that no writer of files changes.
 
-    ``parameters``: the field that holds them; ``describing``: fields that describe the object.
+    ``parameters``: the field of parameters; ``describing``: fields that describe the object.
     """
     fields = _differing(before, after) - {parameters}
     described = fields - {_TABLE_TEMPORARY}

@@ -1,8 +1,8 @@
-"""EventHistory: what became of the last batches of events, how fast they come, what tables cost.
+"""EventHistory: the last batches of events with their times, the rate of events, costs of tables.
 
-    events of one poll ──begin──▶ running ──everything of them is published──▶ the last BATCHES_MAX
+    events of one poll ──begin──▶ running ──all their objects are published──▶ the last BATCHES_MAX
 
-For operators alone: nothing that is published depends on it. Its size is bounded.
+For operators alone: no decision of catalogd depends on it. Its size is bounded.
 """
 
 from collections import Counter, deque
@@ -17,13 +17,13 @@ from ....topics.objects.names import TableId
 from ...metastore.port import Dirty, RawEvent, Read
 
 BATCHES_MAX: Final = 1_000  # published batches: enough for a 99th percentile
-RUNNING_MAX: Final = 20  # batches that wait, as for a slow table; later ones count with the last
-TIMES_MAX: Final = 1_024  # of a batch, as many as a poll has events; later ones count as the last
+RUNNING_MAX: Final = 20  # batches that wait, as for a slow table; further batches join the last
+TIMES_MAX: Final = 1_024  # of a batch, as a poll has events; further times count as the last
 SLOT_S: Final = 10.0
 SLOTS_MAX: Final = 360  # an hour
 TABLES_MAX: Final = 1_000  # of which the cost is known; twice as many at times
 SHOWN_MAX: Final = 10  # tables
-BYTES_MAX: Final = 3_000_000  # of it all: measured 2.4 MB with all at its limit, usually a third
+BYTES_MAX: Final = 3_000_000  # of the history: measured 2.4 MB with all at its limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class EventBatch:
     """The events of one poll that were not seen before.
 
     ``at_us``: when they came. ``last_id``: of the newest. ``tables``: how many they name; ``left``:
-    how many of these are not published yet. ``missing``: the events that are missing before them,
-    in words. ``took_s``: from their arrival until they were published, or until now. ``waited_s``:
-    likewise from the time of the oldest, which the metastore's clock gives in whole seconds; None:
-    it gives none.
+    how many of these tables are not published yet. ``missing``: the events that are missing before
+    them, as text. ``took_s``: from their arrival until they were published, or until now.
+    ``waited_s``: the same from the time of the oldest event, which is of the metastore's clock, in
+    whole seconds; None: no event has a time.
     """
 
     at_us: int
@@ -52,7 +52,7 @@ class TimeSlot(NamedTuple):
 
     number: int
     events: int
-    slowest_s: float  # the batch that took longest
+    slowest_s: float  # of the batch that took longest
 
 
 class TableCost(NamedTuple):
@@ -65,11 +65,11 @@ class TableCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFacts:
-    """The history at one moment; it does not change afterwards.
+    """The history at one moment.
 
     ``running`` and ``batches``: the oldest first. ``slot``: the number of the present slot.
-    ``up_s``: for how long it has been kept. ``costs``: the costliest tables. ``delays``: from the
-    times of events until they were published; ``batch_times``: of batches, from their arrival.
+    ``up_s``: since the history began. ``costs``: of the costliest tables. ``delays``: from the time
+    of each event until it was published; ``batch_times``: from the arrival of each batch.
     """
 
     running: tuple[EventBatch, ...]
@@ -90,7 +90,7 @@ class _Running:
     began_at: float  # seconds: when its oldest event came
     batch: EventBatch
     times: Counter[int]  # of its events, in seconds since 1970; at most TIMES_MAX
-    oldest_s: int = 0  # of them; 0: none is known
+    oldest_s: int = 0  # the lowest time; 0: no time is known
 
     def add_times(self, events: Iterable[RawEvent]) -> None:
         """Count the times of those ``events`` that have a time."""
@@ -100,12 +100,12 @@ class _Running:
             self.oldest_s = min(self.oldest_s or at_s, at_s)
 
     def waited_s(self, now_us: int) -> float | None:
-        """Return the time since the oldest event; None: its time is not known."""
+        """Return how long ago the oldest event was; None: no event has a time."""
         return round(max(now_us / 1e6 - self.oldest_s, 0.0), 1) if self.oldest_s else None
 
 
 class EventHistory:
-    """The last batches of events, with what became of them."""
+    """The last batches of events, with their times."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -172,13 +172,13 @@ class EventHistory:
             self._fill_slot(done)
 
     def read_began(self, reads: Iterable[Read]) -> None:
-        """Note reads that were ordered."""
+        """Note ``reads``, which were ordered."""
         for one in reads:
             tables = tuple((want.db, want.table) for want in one.requests)
             self._reads[one.read] = self._clock.now, tables
 
     def read_ended(self, read: int) -> None:
-        """Note that a read was answered, or failed: its tables share the time that it took."""
+        """Share the time that a read took among its tables; it was answered, or failed."""
         now = self._clock.now
         began_at, tables = self._reads.pop(read, (now, ()))
         for table in tables:
@@ -191,7 +191,7 @@ class EventHistory:
     def facts(self, left: Sequence[int]) -> EventFacts:
         """Return the history as of now.
 
-        ``left``: for each of ``running_seqs``, how many tables are still to be published.
+        ``left``: by the order of ``running_seqs``, how many tables are still to be published.
         """
         now = self._clock.now
         running = tuple(

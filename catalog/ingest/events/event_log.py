@@ -1,6 +1,6 @@
-"""EventLog: the last events, one by one: what each has changed, and what became of it.
+"""EventLog: the last events one by one, with what each has changed and its outcome.
 
-    add ──to be read──▶ runs ──everything of it is published──▶ published
+    add ──to be read──▶ runs ──all its objects are published──▶ published
      └─ nothing is to be read: left out, not followed, needs nothing
 
 For operators alone. Its size is bounded: 1,000 events, and no text is longer than TEXT_MAX.
@@ -18,9 +18,9 @@ from ...metastore.port import Dirty, DirtyDatabase, DirtyPartitions, RawEvent
 
 EVENTS_MAX: Final = 1_000  # 20 s of 50 a second
 SHOWN_MAX: Final = 200  # in one answer: 40 KB
-NEWEST_SHOWN: Final = 10  # where nothing else is asked
+NEWEST_SHOWN: Final = 10  # to a caller that names no event
 TEXT_MAX: Final = 200
-BYTES_MAX: Final = 1_000_000  # of it all: three texts of TEXT_MAX, and 300 bytes of each event
+BYTES_MAX: Final = 1_000_000  # of the log: three texts of TEXT_MAX, and 300 bytes of each event
 NOTHING: Final = "needs nothing"
 LEFT_OUT: Final = "left out"
 NOT_FOLLOWED: Final = "not followed"
@@ -30,7 +30,7 @@ RUNS: Final = "runs"
 
 @dataclass(slots=True)
 class _Logged:
-    """An event; ``number`` grows, also over a restart, ``seq`` is its arrival number."""
+    """An event. ``number`` grows, even over a restart; ``seq`` is the arrival number."""
 
     number: int
     event_id: int
@@ -67,7 +67,7 @@ class EventLog:
         self._last = 0
 
     def add(self, event: RawEvent, dirty: Sequence[Dirty], *, outcome: str, seq: int) -> None:
-        """Note an event with what is read again because of it; ``outcome`` RUNS: it is read."""
+        """Note an event and the objects that it makes ``dirty``; RUNS: catalogd reads them."""
         now_us = self._clock.now_us
         self._last = max(self._last + 1, now_us)
         named = (event.db, event.table) if event.table.strip() else (event.db,)
@@ -96,7 +96,7 @@ class EventLog:
             )
 
     def after(self, number: int | None) -> tuple[EventLine, ...]:
-        """Return the events behind ``number`` up to the first that runs; None: the newest."""
+        """Return the events after ``number``, up to the first that runs; None: the newest."""
         if number is None:
             return tuple(one.row for one in list(self._events)[-NEWEST_SHOWN:])
         found: list[EventLine] = []
@@ -108,9 +108,9 @@ class EventLog:
         return tuple(found)
 
     def outcome_of(self, event: RawEvent) -> tuple[str, str, float | None]:
-        """Return what ``event`` has changed, what became of it, and how long that took.
+        """Return what ``event`` has changed, its outcome, and how long that took.
 
-        Empty: it is not known any more.
+        Empty: the log has no such event.
         """
         for one in reversed(self._events):
             if (one.event_id, one.type) == (event.id, event.type):
@@ -119,7 +119,7 @@ class EventLog:
 
 
 def changes_of(dirty: Sequence[Dirty]) -> str:
-    """Return what is read again, in words."""
+    """Return the names of ``dirty`` as text, at most two partitions of a table."""
     named: list[str] = []
     for one in dirty:
         if isinstance(one, DirtyDatabase):

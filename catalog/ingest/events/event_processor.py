@@ -1,12 +1,12 @@
-"""EventProcessor: whether events are followed, since when, why, and what operators ordered of it.
+"""EventProcessor: whether catalogd follows events, since when, why, and what operators ordered.
 
     ACTIVE ──pause──▶ PAUSED ──start──▶ ACTIVE ◀──answers── ERROR ◀──no answer, a refusal── ACTIVE
-    DISABLED: they are never polled.    STOPPED: another metastore answers, and another core follows
+    DISABLED: events are never polled.    STOPPED: another metastore answers, a new core begins
 
 catalogd by itself reads again what lost events may have changed, so that no state waits for an
-operator to invalidate everything. A pause, and a start elsewhere until it is committed, are an
-entry of the namespace: they outlast a restart of catalogd, and the epoch. In a pause catalogd reads
-nothing of the metastore, because only polls confirm that the results of reads are of one moment.
+operator to invalidate everything. A pause, and an ordered start until it is committed, are an entry
+of the namespace, so that they outlast a restart of catalogd, and the epoch. In a pause catalogd
+reads nothing of the metastore, because only polls confirm that results of reads are of one moment.
 """
 
 import time
@@ -21,20 +21,20 @@ from ....topics.objects.encoding.values import Pause
 from ...model.namespace import Namespace
 from .poller import EVENTS_OFF, Poller, StartAt
 
-DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left unread
-ERROR_S: Final = 10.0  # without an answer; by then it is not a hiccup
+DRAIN_S_MAX: Final = 5.0  # of polls in a pause; tables that change all that time stay unread
+ERROR_S: Final = 10.0  # without an answer; a hiccup of the metastore is shorter
 ID_MAX: Final = (1 << 63) - 1
 PAUSED: Final = "events are paused by {who} since {since} UTC: topicast events start ends it"
-NAME_CHARS_MAX: Final = 200  # of who has paused: a text for every reader
+NAME_CHARS_MAX: Final = 200  # of the name of who paused, which every reader holds
 
 
 class EventState(Enum):
     """Whether catalogd follows the metastore's events."""
 
-    DISABLED = "DISABLED"  # they are not polled, by a setting
+    DISABLED = "DISABLED"  # a setting turns polls off
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"  # by an operator
-    ERROR = "ERROR"  # the metastore does not tell them; polls go on
+    ERROR = "ERROR"  # the metastore does not answer, or refuses; polls go on
     STOPPED = "STOPPED"  # another metastore answers
 
 
@@ -50,7 +50,7 @@ NEXT: Final[Mapping[EventState, tuple[EventState, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorFacts:
-    """The state at one moment, ``because`` of what, and since when; 0: since the start."""
+    """The state at one moment, the reason for it, and since when; 0: since the start."""
 
     state: EventState
     because: str
@@ -68,14 +68,14 @@ class EventProcessor:
         clock: Clock,
         unpublished: Callable[[], bool],
     ) -> None:
-        """Go on as the namespace says: paused, if it was.
+        """Begin paused if the namespace has a pause.
 
         ``unpublished``: whether something that was read is not published.
         """
         self._poller = poller
         self._clock = clock
         self._unpublished = unpublished
-        self._drains_until = 0.0  # in a pause: until then what was read is published
+        self._drains_until = 0.0  # in a pause: how long polls may go on to confirm earlier reads
         self._namespace = namespace
         self._state = EventState.ACTIVE if poller.enabled else EventState.DISABLED
         self._because = "" if poller.enabled else EVENTS_OFF
@@ -88,9 +88,9 @@ class EventProcessor:
         return ProcessorFacts(state=self._state, because=self._because, since_us=self._since_us)
 
     def pause(self, who: str) -> bool:
-        """Poll for no more events from now on; return False if that is so already.
+        """Poll for no more events from now on; return False if events are paused already.
 
-        Polls go on for a while where what was read before waits for a poll to be published.
+        Polls go on for DRAIN_S_MAX at most while earlier reads wait for a poll to confirm them.
 
         Raises:
             UsageError: events are never polled.
@@ -108,7 +108,7 @@ class EventProcessor:
         """Poll again, from ``at`` if it is given; return False if nothing differs.
 
         Raises:
-            UsageError: events are never polled, or ``at`` is no place in their log.
+            UsageError: events are never polled, or ``at`` cannot be the id of an event.
         """
         self._demand_polls()
         if at is not None and not -1 <= at <= ID_MAX:
@@ -123,9 +123,9 @@ class EventProcessor:
         return was_paused or at is not None
 
     def observe(self, *, stopped: str = "") -> None:
-        """Note what has become of polls; ``stopped``: why they have ended for good.
+        """Take the state from the poller; ``stopped``: why polls have ended for good.
 
-        Caller: the core at the end of each turn, the events once the metastore cannot send more.
+        Caller: the core at the end of each turn, the event router once another metastore answers.
         Affects: what the verdict, commands and pages say of events; whether the poller drains.
         """
         ordered = self._namespace.pause()
@@ -154,7 +154,7 @@ class EventProcessor:
             raise UsageError(f"{EVENTS_OFF}; remove the flag, and restart catalogd")
 
     def _obey_namespace(self) -> None:
-        """Pause, or go elsewhere, as the namespace says that an operator has ordered."""
+        """Carry out the pause and the start that the namespace has of an operator."""
         who, since_us, start_at = self._namespace.pause()
         if start_at is not None and self._poller.enabled:
             self._poller.go_to(start_at)  # it was ordered before a restart

@@ -1,11 +1,11 @@
-"""EventWindow: the ids of events that are read again, because an event may appear late.
+"""EventWindow: the ids of events that polls read again, because an event may appear late.
 
 Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
-ids first seen in the last seconds, and drops the events that are known by (id, digest).
+ids first seen in the last seconds, and drops the events whose (id, digest) is known.
 
     ids ≤ stable_id │ stable_id < id ≤ last: read again  │ > last: never seen
-          never read│ once more when WINDOW_S old, then stable
+          never read│ last when WINDOW_S old, then stable
 
 Ids that were given WINDOW_S before a poll began are stable once it has read them: all their writers
 have committed. So a backlog is read once, and not a second time in search of late events.
@@ -25,8 +25,8 @@ from ...model.window_state import KNOWN_MAX, KnownEvent, WindowState
 WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
 SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
 REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
-REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
-PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; ids so far below the newest are stable at once
+REREAD_BYTES_MAX: Final = 1 << 20  # likewise of messages; the poll that settles ids obeys neither
+PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; ids further below the newest settle at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 
 Gap = tuple[int, int]
@@ -45,7 +45,7 @@ def _gap(after: int, ids: Iterable[int], last: int) -> Gap | None:
 
 @dataclass(slots=True)
 class _Pending:
-    """An id that is still read again, and its events that are known."""
+    """An id that polls still read again, and its known events."""
 
     first_seen: float
     size: int = 0  # of their messages, in characters
@@ -53,14 +53,14 @@ class _Pending:
 
 
 class EventWindow:
-    """The ids that are read again, and the events of them that are known.
+    """The ids that polls read again, and their known events.
 
     One poll at a time: ``next_poll``, then ``take`` with its answer; a poll that failed is
     simply followed by another ``next_poll``.
     """
 
     def __init__(self, state: WindowState, *, now: float) -> None:
-        """Continue from ``state``; the events that it knows are read again at least once."""
+        """Continue from ``state``; polls read its pending events again at least once."""
         self.last_id = state.last_id
         self.stable_id = state.stable_id
         self.uuid = state.uuid
@@ -70,28 +70,28 @@ class EventWindow:
         for id_, digest in sorted(state.known):
             if id_ > self.stable_id:
                 self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
-        if self.stable_id < self.last_id:  # it is read again, even where no event of it is known
+        if self.stable_id < self.last_id:  # polls read the last id again, even with no known event
             self._pending.setdefault(self.last_id, _Pending(now))
         self.polled_after = state.last_id  # the id after which the last poll read
-        self._polled_at = now  # when it began
-        self._settling = False  # it read every pending id
-        self._lacks_end = False  # it lacked the newest ids: the next poll reads those alone
+        self._polled_at = now  # when that poll began
+        self._settling = False  # that poll read every pending id
+        self._lacks_end = False  # its answer lacked the newest ids: the next poll reads those alone
         self._given = (-inf, 0)  # when a poll began, and the newest id then: WINDOW_S or more ago
         self._given_later = (-inf, 0)  # likewise of a later poll, which is to replace it
 
     @classmethod
     def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
-        """Return a window that begins at ``current_id``, read before anything else was.
+        """Return a window that begins at ``current_id``, which was read before all else.
 
-        Events of the last few ids before it count as new: it is not known which of them were
-        committed before the next read.
+        Events of the START_OVERLAP ids before it count as new: nobody knows which of them were
+        committed before the read that follows.
         """
         stable_id = max(0, current_id - START_OVERLAP)
         return cls(WindowState(last_id=current_id, stable_id=stable_id), now=now)
 
     @property
     def state(self) -> WindowState:
-        """The window, as it is to be stored with the effects of the events."""
+        """The window, to be stored with the transactions that its events have caused."""
         stable = sorted(event for event in self._newest if event[0] <= self.stable_id)
         pending = ((id_, one) for id_, of in self._pending.items() for one in sorted(of.digests))
         return WindowState(
@@ -112,15 +112,15 @@ class EventWindow:
         return max(self.last_id, max((id_ for id_, _ in self._newest), default=0))
 
     def with_ahead(self, state: WindowState) -> WindowState:
-        """Return ``state``, which is earlier, with the events that were read after it."""
+        """Return ``state``, of an earlier time, with the events that were read since."""
         known = set(state.known)
         return replace(state, ahead=tuple(one for one in self._newest if one not in known))
 
     def moved(self, to: int, *, overlap: int, now: float) -> "EventWindow":
         """Return a window that goes on behind the id ``to``, and reads ``overlap`` ids again.
 
-        If nothing is left out by that, late events of ids up to ``to`` are still looked for. What
-        was seen still tells one metastore from another.
+        If that skips no event, the window still looks for late events of ids up to ``to``. It keeps
+        the newest events, which tell one metastore from another.
         """
         stable_id, known = max(0, to - overlap), tuple[KnownEvent, ...]()
         if to <= self.last_id:
@@ -132,7 +132,7 @@ class EventWindow:
         return EventWindow(state, now=now)
 
     def is_quiet(self, current_id: int) -> bool:
-        """Return whether a poll can bring nothing: no new id, and all seen events are stable."""
+        """Return whether a poll would bring nothing: no id is new, and none is pending."""
         return current_id == self.last_id and not self._pending
 
     def next_poll(self, now: float) -> int:
@@ -148,7 +148,7 @@ class EventWindow:
         return self.polled_after
 
     def begin_with(self, after: int, now: float) -> bool:
-        """Return whether what was read after ``after`` can be taken; ``now``: when that began."""
+        """Return whether events read after ``after`` can serve as a poll that began at ``now``."""
         if after > self.last_id:
             return False
         self.polled_after = max(self.next_poll(now), after)
@@ -162,16 +162,16 @@ class EventWindow:
 
         Args:
             events: Ascending by id.
-            cut: Whether there may be more of them.
+            cut: Whether the metastore may have more events.
             now: When the answer arrived.
             current_id: The metastore's newest id, read before this poll; 0 if it was not read.
-                Events above it are left to later polls: where the counter of Hive 2.3 went back,
-                their ids will be given again.
+                Events above it are left to later polls: if the counter of Hive 2.3 went back, the
+                metastore will give their ids again.
 
         Returns:
-            The events that were never seen, in their order, and the first and the last id of those
-            that are missing. The metastore has deleted them, or somebody in its database: an id is
-            given together with its event, so none of a lower id is still to come.
+            The events that were never seen, in their order, and the first and the last id of the
+            missing events. The metastore, or somebody in its database, has deleted those: an id is
+            committed with its event, so no event of these ids is still to come.
         """
         read = [
             event
@@ -199,10 +199,9 @@ class EventWindow:
         return sum(len(one.digests) for at, one in self._pending.items() if at > id_)
 
     def settling_max(self, size_max: int) -> int:
-        """Return how many known events the poll of ``next_poll`` is to read to settle them.
+        """Return how many known events the last ``next_poll`` has to read to settle them.
 
-        They are as many as have messages of ``size_max`` characters together; 0 if the poll is not
-        one that settles events.
+        Their messages have ``size_max`` characters at most. 0: that poll settles no events.
         """
         count = size = 0
         for pending in self._pending.values() if self._settling else ():
@@ -220,7 +219,7 @@ class EventWindow:
         assert len(self._pending) <= PENDING_MAX
 
     def _overlap(self) -> int:
-        """Return the id after which the newest pending ids lie, within the overlap's bounds."""
+        """Return the id after which to read so that the overlap stays within its bounds."""
         count = size = 0
         for id_, pending in reversed(self._pending.items()):
             count += max(1, len(pending.digests))
@@ -234,7 +233,7 @@ class EventWindow:
         if pending is None:
             newest = next(reversed(self._pending), 0)
             pending = self._pending[event.id] = _Pending(now)
-            if event.id < newest:  # its writer committed after that of a higher id
+            if event.id < newest:  # its writer committed after the writer of a higher id
                 self._pending = dict(sorted(self._pending.items()))
         if event.digest in pending.digests:
             return False
@@ -251,7 +250,7 @@ class EventWindow:
         old = self._polled_at - WINDOW_S
         if self._given_later[0] <= old:
             self._given, self._given_later = self._given_later, (self._polled_at, current_id)
-        # A counter that went back gives the ids above it once more.
+        # The metastore gives ids above its counter once more, if the counter went back.
         self._given = self._given[0], min(self._given[1], current_id)
         self._given_later = self._given_later[0], min(self._given_later[1], current_id)
 

@@ -2,11 +2,12 @@
 
     new connection ──▶ Identify ──another UUID, a lower id, another event of a known id──▶ another
                           ├──a known event is there──▶ the same
-                          └──they are gone, as logs are cleaned──▶ Identify, with tables
-                                 half of them were created when ours were ──▶ the same, else another
+                          └──no known event is left──▶ Identify, with tables
+                               half of the tables have our creation times ──▶ the same, else another
 
 An address outlives the metastore behind it: an operator puts a copy back, or a failover leads to
-another database. The event ids of that metastore may continue ours, so ids alone prove nothing.
+another database. The event ids of that database may continue the known ids, so that ids alone prove
+nothing.
 Invariant: nothing of a connection is applied before its metastore was found to be the same.
 """
 
@@ -19,19 +20,19 @@ from ...metastore.port import RawEvent
 from ...model.window_state import KNOWN_MAX, KnownEvent
 
 IDENTIFY_EVENTS_MAX: Final = 4 * KNOWN_MAX  # read to find them: an id may have several events
-FEWER: Final = 4  # the next request is for a quarter of the events that were asked for in vain
-TABLES_MAX: Final = 64  # compared: one or two calls, and an answer that chance does not decide
+FEWER: Final = 4  # after a failure the next request is for a quarter of the events
+TABLES_MAX: Final = 64  # to compare: one or two calls, and enough that chance does not decide
 
 Creations = Mapping[TableId, int | None]
-"""By table that exists: when it was created, s since 1970; None: its content is not known."""
+"""By table that exists: when it was created, in s since 1970; None: the time is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identify:
     """Effect: read what identifies the metastore: its UUID, events after ``after``, ``tables``.
 
-    ``behind``: if many events wait, read as many of them as a poll would, so that the answer serves
-    as that of the first poll, too.
+    ``behind``: if many events wait, read as many as a poll would, so that the answer also serves as
+    the answer of the first poll.
     """
 
     poll: int
@@ -46,7 +47,7 @@ class Identified:
     """Fact: the answer to an Identify, all of it from one connection.
 
     ``uuid``: empty if the metastore has none. ``current_id`` was read before the ``events``.
-    ``release``: empty if it does not say. ``tells_all``: as of the port.
+    ``release``: empty if the metastore does not say. ``tells_all``: as in the port.
     """
 
     poll: int
@@ -61,9 +62,9 @@ class Identified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Whether a connection leads to the ``same`` metastore, and ``why`` that is known.
+    """Whether a connection leads to the ``same`` metastore, and ``why`` catalogd concludes that.
 
-    ``by_tables``: found without an event, so what happened since the last known event is unknown.
+    ``by_tables``: no event proves it, so that changes since the last known event are unknown.
     """
 
     same: bool
@@ -82,14 +83,14 @@ def compare(
     known: Sequence[KnownEvent],
     events_max: int = IDENTIFY_EVENTS_MAX,
 ) -> Finding | None:
-    """Return what UUID and events tell of the metastore; None if tables have to be compared.
+    """Return what UUID and events prove of the metastore; None if tables have to be compared.
 
     Args:
-        fact: What it answered.
+        fact: The answer of the metastore.
         uuid: Of the metastore that was followed; empty: it had none.
         last_id: The largest event id that was read.
         known: Events that were read, the newest among them.
-        events_max: How many events were asked for.
+        events_max: How many events were requested.
     """
     if uuid and fact.uuid and uuid != fact.uuid:
         return Finding(same=False, why=f"its UUID is {fact.uuid}, and was {uuid}")
@@ -99,13 +100,13 @@ def compare(
     found, ours = _by_id((event.id, event.digest) for event in fact.events), _by_id(known)
     oldest = min(found, default=0)
     if found and len(fact.events) >= events_max:
-        del found[fact.events[-1].id]  # it may have more events than were read
+        del found[fact.events[-1].id]  # this id may have more events than were read
     alike: set[int] = set()
     for id_ in sorted(ours.keys() & found.keys()):
         missing = ours[id_] - found[id_]
         if not missing:
             alike.add(id_)
-        elif id_ != oldest or missing == ours[id_]:  # of the oldest id some may be cleaned
+        elif id_ != oldest or missing == ours[id_]:  # the log may have lost some of the oldest id
             return Finding(same=False, why=f"its event {id_} is not the one that was read")
     return Finding(same=True, why=f"its event {max(alike)} is known") if alike else None
 
@@ -123,10 +124,11 @@ def _by_id(events: Iterable[KnownEvent]) -> dict[int, set[bytes]]:
 
 
 def compare_tables(known: Creations, found: Creations, *, same_uuid: bool = False) -> Finding:
-    """Return whether tables show another metastore; it is the same if none are known.
+    """Return whether tables prove another metastore; without a known table it is the same.
 
     ``known`` and ``found``: by table, its creation time. A table whose time either side lacks is no
-    evidence: others may have tables of that name. ``same_uuid`` decides if no table does.
+    evidence: another metastore may have a table of that name. Without evidence ``same_uuid``
+    decides.
     """
     gone = object()  # unlike any time
     pairs = [(at, found.get(table, gone)) for table, at in known.items()]
@@ -141,14 +143,14 @@ def compare_tables(known: Creations, found: Creations, *, same_uuid: bool = Fals
 
 
 class IdentityCheck:
-    """The check of one connection after the other; for the poller."""
+    """Checks each new connection for the poller."""
 
     def __init__(self, known_tables: Callable[[], Creations]) -> None:
         """``known_tables`` returns some tables that are known, at most TABLES_MAX."""
         self._known_tables = known_tables
         self._tables: Creations | None = None  # to compare; None: UUID and events come first
-        self._events_max = IDENTIFY_EVENTS_MAX  # fewer after an unsendable event
-        self.connection: int | None = None  # which leads to the same metastore
+        self._events_max = IDENTIFY_EVENTS_MAX  # fewer once the metastore could not send them
+        self.connection: int | None = None  # the connection that leads to the same metastore
 
     def order(self, poll: int, known: Sequence[KnownEvent]) -> Identify:
         """Return what to read of a connection that is not identified yet."""
@@ -163,7 +165,7 @@ class IdentityCheck:
     def on_identified(
         self, fact: Identified, *, uuid: str, last_id: int, known: Sequence[KnownEvent]
     ) -> Finding | None:
-        """Take the answer to ``order``; None if more has to be read. The rest is as in compare."""
+        """Take the answer to ``order``; None if tables have to be read. Arguments as in compare."""
         tables, self._tables = self._tables, None
         finding = compare(
             fact, uuid=uuid, last_id=last_id, known=known, events_max=self._events_max
@@ -178,5 +180,5 @@ class IdentityCheck:
         return finding
 
     def on_events_failed(self) -> None:
-        """Note that the metastore answers, and cannot send the events: ask for fewer, or none."""
+        """Request fewer events, or none: the metastore answers, but cannot send these."""
         self._events_max //= FEWER

@@ -4,14 +4,15 @@
      └──due for a look, while there is activity──▶ LOOKING ──no new id──▶ IDLE, else POLLING
                         one event fails UNSENDABLE_TRIES_MAX times: polls search for it, and pass it
 
-The event window (event_window.py) knows which events are read again. Before the first poll of a
-connection, the poller has the metastore behind it identified (identity.py).
+The event window (event_window.py) decides which events a poll reads again. Before the first poll of
+a connection, the poller has the metastore behind it identified (identity.py).
 While events come, the poller looks at the newest id LOOKS times in an interval; a new id demands a
-poll. A look that read the new events alone would miss an event of an id below, and tear a table.
+poll. A look does not read events: if it read only those above the last id, it would miss a late
+event of a lower id, and readers would see half a change.
 
-Invariants: ``published`` is the state of the window that a store may keep: every event known to it
-has been published or needs nothing; after a crash the later events are read again. With an interval
-of 0 there are no polls; while an operator has paused them none begins, and the window stays.
+Invariants: ``published`` is the state of the window that a store may keep: every event in it has
+been published or needs nothing, so that catalogd reads the later events again after a crash. With
+an interval of 0 there are no polls; in an operator's pause no poll begins, and the window stays.
 """
 
 from collections import deque
@@ -38,21 +39,21 @@ from .identity import (
 from .unsendable import UnsendableSearch
 
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
-TURN_EVENTS_MAX: Final = POLL_EVENTS_MAX  # of an answer: 0.1 s; later turns take the others
-BEHIND_EVENTS_MAX: Final = 12 * POLL_EVENTS_MAX  # of a poll while there are more than it reads, as
-BEHIND_BYTES_MAX: Final = 32 << 20  # long as they are no more than that: 2.3 reads all each time
+TURN_EVENTS_MAX: Final = POLL_EVENTS_MAX  # of an answer: 0.1 s; later turns take the rest
+BEHIND_EVENTS_MAX: Final = 12 * POLL_EVENTS_MAX  # of a poll while more events wait than it reads,
+BEHIND_BYTES_MAX: Final = 32 << 20  # with messages up to this: 2.3 reads all events for each poll
 LOOKS: Final = 4  # in one interval, while there is activity: 1 ms each for the metastore
 ACTIVE_S: Final = 2.0  # since the last event
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
-BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
+BACKOFF_S_MAX: Final = 3.0  # so that catalogd follows within 5 s of the metastore's return
 CHECK_S: Final = 10.0  # between two looks whether the metastore records events: one call
-REFUSED_S: Final = 10.0  # of refusals only: by then it is not a hiccup of the metastore's database
-UNSENDABLE_TRIES_MAX: Final = 3  # polls for one new event; with those before, it failed for 15 s
+REFUSED_S: Final = 10.0  # of refusals only: a hiccup of the metastore's database is shorter
+UNSENDABLE_TRIES_MAX: Final = 3  # polls for one new event; larger polls failed for 15 s before
 STATES_MAX: Final = 32  # while events wait; 18 KB each at 50 events/s, 1.8 MB at 3,000 events/s
 LATE_S: Final = 1.5  # an answer takes milliseconds, a second with 100 MB of messages
 
 StartAt = int
-"""The id of an event behind which to go on; -1: the newest event, and everything is read again."""
+"""The id of an event after which to go on; -1: the newest event, and everything is read again."""
 EVENTS_OFF: Final = (
     "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen once it "
     "is compared (--reconcile_calls_per_s), or at once after topicast refresh"
@@ -77,8 +78,8 @@ REFUSED: Final = "the metastore refuses to tell its events: "
 class Poll:
     """Effect: read the newest id, then the events after ``after``.
 
-    ``quiet_at``: no events are read if the newest id is this id. ``events_max`` 0: only the newest
-    id is read. ``check``: read, too, whether the metastore records events.
+    ``quiet_at``: if the newest id is this id, no events are read. ``events_max`` 0: only the newest
+    id is read. ``check``: also read whether the metastore records events.
     """
 
     poll: int
@@ -92,8 +93,8 @@ class Poll:
 class Polled:
     """Fact: the answer to a Poll; ``current_id`` was read before the events.
 
-    ``connection``: which of its connections the metastore answered on. ``recorded``: whether it
-    records events; None: it does not say, or that was not requested.
+    ``connection``: the number of the connection that brought the answer. ``recorded``: whether the
+    metastore records events; None: it does not say, or the poll did not request that.
     """
 
     poll: int
@@ -107,7 +108,7 @@ class Polled:
 class PollFailed:
     """Fact: a Poll or an Identify has failed; ``refused``: the metastore answered by an exception.
 
-    ``current_id``: the newest id, if the metastore has sent that, and only the events not.
+    ``current_id``: the newest id, if the metastore has sent it before the events failed.
     """
 
     poll: int
@@ -120,8 +121,8 @@ class PollFailed:
 class Batch:
     """The events of one poll that were never seen. ``seq``: their arrival number.
 
-    ``gap``: events that are missing before them. ``whole``: the metastore has no more.
-    ``passed``: why the events of the gap were passed; empty if the metastore has deleted them.
+    ``gap``: the events that are missing before them. ``whole``: the metastore has no more events.
+    ``passed``: why catalogd passed the events of the gap; empty: the metastore has deleted them.
     """
 
     seq: int
@@ -142,39 +143,40 @@ class Poller:
         interval_s: float,
         known_tables: Callable[[], Creations] = dict,
     ) -> None:
-        """``window`` None: the first check makes a window, which begins at the newest event.
+        """``window`` None: the first check makes a window that begins at the newest event.
 
         ``known_tables``: see IdentityCheck.
         """
         self.window = window
         self._turn = turn
         self._check = IdentityCheck(known_tables)
-        self._followed = window is not None  # a poll was answered: the window is of its metastore
+        self._followed = window is not None  # a poll was answered, so its metastore is known
         self._interval_s = interval_s
-        self.error = ""  # of the last poll; "" if it was answered
+        self.error = ""  # of the last poll; "" if the metastore answered it
         self.late = 0  # polls that took LATE_S or longer
         self.published = window.state if window else None  # what a store may keep, see above
-        self.polled = (0, 0)  # the newest poll that brought everything, and up to which seq
+        self.polled = (0, 0)  # the newest poll that brought all events, and its last seq
         self.polled_at = -inf  # when that poll began
-        self.polled_on = 0  # the connection that answered it
-        self.newest = window.last_id if window else 0  # the metastore's newest event, as it said
-        self._current_at = -inf  # when a poll began up to which everything is published
+        self.polled_on = 0  # the connection that answered that poll
+        self.newest = window.last_id if window else 0  # the newest event that the metastore named
+        self._current_at = -inf  # when the newest poll began whose events are all published
         self.seq = 0  # arrival number of the newest events
-        # By seq, not yet published; of many only some: after a crash a few more events are read.
+        # Windows by seq, not yet published. Of more than STATES_MAX every other one is dropped, so
+        # that catalogd reads a few more events again after a crash.
         self._states: deque[tuple[int, WindowState]] = deque()
         self._polling: int | None = None  # the poll that is not answered
-        self._began_at = 0.0  # when it began
-        self._events_max = 0  # that it reads
-        self._news_max = POLL_EVENTS_MAX  # of them new; fewer after polls that failed
-        self._behind_max = 0  # that the next poll reads at least, as there are so many
+        self._began_at = 0.0  # when that poll began
+        self._events_max = 0  # how many events it reads at most
+        self._news_max = POLL_EVENTS_MAX  # how many of them are new; fewer after failed polls
+        self._behind_max = 0  # how many events the next poll reads at least: so many wait
         self._rest: Polled | None = None  # events of the answer that no turn has taken yet
-        self._taken = 0  # of the answer, in turns before
+        self._taken = 0  # events of the answer that earlier turns have taken
         self._tries = 0  # polls for one new event that failed, one after the other
         self._search: UnsendableSearch | None = None  # for an event that cannot be sent
-        self._is_late = False  # the running poll is counted in ``late``
-        self.reading = False  # a read is about to demand a poll: a look would delay that
+        self._is_late = False  # ``late`` has counted the running poll
+        self.reading = False  # a read is about to demand a poll, which a look would delay
         self._due_at = 0.0  # when the next poll or look is due
-        self._whole_at = 0.0  # when the next poll reads the overlap, too
+        self._whole_at = 0.0  # when the next poll that reads events is due
         self._is_look = False  # the running poll reads only the newest id
         self._event_at = -inf  # when the last event arrived
         self._backoff_s = BACKOFF_S  # the pause after the next poll that fails
@@ -183,18 +185,18 @@ class Poller:
         self._check_at = 0.0  # when to look again whether events are recorded
         self._checking = False  # the running poll looks whether events are recorded
         self._checked_on: int | None = None  # the connection that answered the last such poll
-        self._recorded = True  # whether the metastore does, as far as it says
-        self._says = True  # it said so, or not, at the last request
+        self._recorded = True  # whether the metastore records events, as it said last
+        self._says = True  # whether the metastore said that at the last request
         self._connected_at_id = 0  # the newest event when the connection was made
         self._events_on: int | None = None  # the last connection that brought a newer event
         self._refused_since: float | None = None  # the first of the refusals without an answer
-        self._refusal = ""  # the last of them, once they have lasted
-        self.paused = ""  # by whom polls are paused, as a sentence; empty: they are not
-        self.drains = False  # in a pause: what was read before is still to be published
+        self._refusal = ""  # the last refusal, once they have lasted REFUSED_S
+        self.paused = ""  # by whom polls are paused, as a sentence; empty: they are not paused
+        self.drains = False  # in a pause: polls go on to confirm earlier reads
         self._resumed_at = 0.0  # when polls went on after the last pause
         self._start_at: StartAt | None = None  # where to go on, once the metastore is identified
-        self._moved_seq: int | None = None  # of what is read for a move; None: it is published
-        self._doubted_seq: int | None = None  # of what is read for a doubt; None: it is published
+        self._moved_seq: int | None = None  # arrival number of a move, until it is published
+        self._doubted_seq: int | None = None  # arrival number of a doubt, until it is published
 
     @property
     def enabled(self) -> bool:
@@ -219,20 +221,20 @@ class Poller:
 
     @property
     def reads(self) -> bool:
-        """Whether the metastore may be read: in a pause no poll tells what changes meanwhile."""
+        """Whether the metastore may be read: in a pause no poll can confirm a read."""
         return not self.paused or self.drains
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything is published that has happened until polls went on."""
+        """Whether all changes until the end of the last pause are published."""
         return self._current_at >= self._resumed_at
 
     @property
     def unproven(self) -> bool:
         """Whether nothing shows that the metastore records events.
 
-        It does not say so, and no event has come since the connection was made. Earlier events
-        prove nothing: the metastore may have been restarted without its listener.
+        The metastore does not say so, and no event has come since the connection was made. Earlier
+        events prove nothing: the metastore may have been restarted without its listener.
         """
         came = self._events_on is not None and self._events_on == self._check.connection
         return self.enabled and not self._says and not came
@@ -255,8 +257,8 @@ class Poller:
     def lag_s(self) -> float | None:
         """Return for how long the metastore may have had changes that are not published.
 
-        None without polls, and before everything was published once. If everything is published,
-        it is the time since the last poll began.
+        If everything is published, that is the time since the last poll began. None: there are no
+        polls, or no poll's events were all published yet.
         """
         known = self.enabled and self._current_at > -inf
         return round(max(self._turn.now - self._current_at, 0.0), 3) if known else None
@@ -280,7 +282,7 @@ class Poller:
         )
 
     def problem(self) -> str:
-        """Return why polls bring nothing; the empty text when they do."""
+        """Return why polls bring nothing; empty: they are answered."""
         if self._polling is not None and self._is_late:
             waited_s = self._turn.now - self._began_at
             return f"a poll for events has waited {waited_s:.0f} s for its answer"
@@ -298,8 +300,8 @@ class Poller:
     def poll_now(self, *, check: bool = False) -> None:
         """Make a poll due now, because a request waits for it, unless the metastore fails.
 
-        ``check``: the poll also looks whether events are recorded, unless a poll has on this
-        connection: a server reads its listeners as it starts, and loses its connections with that.
+        ``check``: the poll also reads whether the metastore records events, unless a poll on this
+        connection has: a server reads its listeners as it starts, which ends its connections.
         """
         now = self._turn.now
         if check and self._checked_on != self._check.connection:
@@ -314,12 +316,12 @@ class Poller:
         return self._rest is None and due_at is not None and self._turn.now >= due_at
 
     def rest(self) -> Polled | None:
-        """Return what was answered, and not taken yet, as an answer of its own."""
+        """Remove and return the events of an answer that no turn has taken, as an answer."""
         found, self._rest = self._rest, None
         return found
 
     def _drop_rest(self) -> None:
-        """Leave what no turn has taken to a later poll."""
+        """Drop the events of an answer that no turn has taken: a later poll reads them again."""
         if self._rest is not None:
             self._rest = self._polling = None
 
@@ -332,10 +334,10 @@ class Poller:
         self._drop_rest()
 
     def start(self, at: StartAt | None) -> None:
-        """Poll again, from where polls have ended, or ``at`` if that is given.
+        """Poll again, from where polls have ended, or from ``at`` if that is given.
 
-        The metastore is identified first: its database may have been put back in the pause, beneath
-        a server that kept our connection, and ids may have gone on beyond ours since.
+        The metastore is identified first. In the pause its database may have been restored from a
+        copy beneath a server that kept our connection, and the ids may be above ours again.
         """
         now = self._turn.now
         self.paused, self.drains, self.error, self._answered_at = "", False, "", now
@@ -346,7 +348,7 @@ class Poller:
             self.go_to(at)
 
     def go_to(self, at: StartAt) -> None:
-        """Go on ``at`` once the metastore is identified, as the check reads its newest id, too."""
+        """Go on ``at`` once the metastore is identified: the check also reads its newest id."""
         self._drop_rest()
         self._start_at, self._check.connection = at, None
 
@@ -383,10 +385,10 @@ class Poller:
         return Poll(poll=poll, after=after, quiet_at=quiet, events_max=most, check=check)
 
     def on_failed(self, fact: PollFailed) -> Batch | None:
-        """Note a poll that failed; the next comes after a pause that grows, and reads fewer events.
+        """Note a poll that failed; the next comes after a longer pause, and reads fewer events.
 
-        Messages may be so large that the metastore cannot send all of them in time. An event that
-        it cannot send by itself either is passed: then the batch tells of the gap.
+        Messages may be so large that the metastore cannot send all of them in time. If it cannot
+        send an event even alone, the poller passes that event, and the batch has the gap.
         """
         now = self._turn.now
         if fact.poll != self._polling:
@@ -406,10 +408,10 @@ class Poller:
         return passed
 
     def skip(self, id_: int) -> Batch:
-        """Read no event up to ``id_`` any more; the batch tells of the gap that this leaves.
+        """Read no event up to ``id_`` any more; the batch has the gap that this leaves.
 
         Raises:
-            UsageError: no events are read, this event is read already, or there is none so new.
+            UsageError: no events are read, this event was read, or the metastore has none so new.
         """
         window = self.window
         if window is None or not self.enabled:
@@ -426,7 +428,7 @@ class Poller:
         """Search for an event that fails by itself, once it has failed often enough."""
         now = self._turn.now
         search, window = self._search, self.window
-        if window is None or fact.current_id is None:  # nothing is answered
+        if window is None or fact.current_id is None:  # the metastore does not answer at all
             self._search, self._tries = None, 0
             return None
         self.newest = max(self.newest, fact.current_id)
@@ -459,7 +461,7 @@ class Poller:
         return Batch(self.seq, (), (after + 1, last), whole=False, passed=why)
 
     def on_polled(self, fact: Polled) -> Batch | None:
-        """Take the answer to the running poll; None for another, and if a check comes first."""
+        """Take the answer to the running poll; None: it is of another poll, or brings no events."""
         now = self._turn.now
         if fact.poll != self._polling or self.window is None:
             return None
@@ -486,7 +488,7 @@ class Poller:
         return self._take(fact, self.window)
 
     def _take(self, fact: Polled, window: EventWindow) -> Batch:
-        """Take the events of a poll of the metastore that is followed, as many as a turn takes."""
+        """Take as many events of the answer as one turn may; the rest waits in ``_rest``."""
         now = self._turn.now
         self._tries = 0
         current = fact.current_id
@@ -519,8 +521,8 @@ class Poller:
     def on_identified(self, fact: Identified) -> Finding | None:
         """Take the answer to the running check.
 
-        Returns whether another metastore answers, after which nothing is to be polled; None
-        if the answer is to another check, was the first of a window, or does not tell yet.
+        Returns whether the same metastore answers; after another one the caller ends all polls.
+        None: the answer is to another check, begins the window, or does not decide that yet.
         """
         now = self._turn.now
         if fact.poll != self._polling:
@@ -547,10 +549,10 @@ class Poller:
         return finding
 
     def first_poll(self, fact: Identified) -> Polled | None:
-        """Return what a check has read as the answer to the first poll of its connection.
+        """Return the events that a check has read, as the answer to the first poll.
 
-        None: few events wait, or more of them are to be read. Hive 2.3 takes 10 s for each read if
-        100,000 events wait, however many are asked for, so that the check does not read in vain.
+        None: few events wait, or a poll has to read others. If 100,000 events wait, Hive 2.3 takes
+        10 s for each read, however many events are requested: this saves one of two reads.
         """
         window = self.window
         if window is None or not (fact.events and is_behind(fact.current_id, window.last_id)):
@@ -569,10 +571,10 @@ class Poller:
         )
 
     def move(self) -> tuple[StartAt, Gap | None] | None:
-        """Go to where an operator ordered, after a check that found the same metastore.
+        """Go to the event that an operator ordered, after a check found the same metastore.
 
-        Returns what was ordered and the ids that are left out; None if nothing was ordered. What is
-        to be read for them has the arrival number ``seq``.
+        Returns the order and the ids that it skips; None: nothing was ordered. Reads because of the
+        move have the arrival number ``seq``.
         """
         at, self._start_at, window = self._start_at, None, self.window
         if at is None or window is None:
@@ -581,26 +583,27 @@ class Poller:
         gap = (window.last_id + 1, to) if to > window.last_id else None
         self._search, self._tries = None, 0
         self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=self._turn.now)
-        self.seq += 1  # a crash before everything of it was read finds the order, and the old place
+        self.seq += 1  # until it is published, the store keeps the order and the old window
         self._moved_seq = self.seq
         self._note_state(self.window.state)
         return at, gap
 
     @property
     def moves(self) -> bool:
-        """Whether a store would not yet go on where an operator has ordered."""
+        """Whether the store has yet to keep the order of an operator to start elsewhere."""
         return self._start_at is not None or self._moved_seq is not None
 
     def next_seq(self) -> int:
-        """Return a new arrival number, for changes of which there are no events."""
+        """Return a new arrival number, for changes without events."""
         self.seq += 1
         return self.seq
 
     @property
     def doubts(self) -> bool:
-        """Whether everything is read again, as another log may have gone on from the known ids.
+        """Whether everything is read again, as the ids of another log may continue the known ids.
 
-        A store must not know events of that log before: a crash would leave the rest unread.
+        Until that has ended the store must keep no event of that log: after a crash catalogd would
+        take the log for the known one, and would not read the rest.
         """
         return self._doubted_seq is not None
 
@@ -622,11 +625,11 @@ class Poller:
 
     @property
     def _polls(self) -> bool:
-        """Whether polls may begin: a new window begins where events are, even in a pause."""
+        """Whether polls may begin. Without a window they may even in a pause, to begin one."""
         return self.enabled and (self.reads or self.window is None)
 
     def _on_answer(self) -> None:
-        """Note that the metastore has answered; during a search the last error stays."""
+        """Note an answer of the metastore; during a search the last error stays."""
         now = self._turn.now
         self._polling, self._backoff_s, self._answered_at = None, BACKOFF_S, now
         if self._search is None:
@@ -644,16 +647,16 @@ class Poller:
         elif not self._states and self.published == state:
             return
         self._states.append((self.seq, state))
-        if len(self._states) > STATES_MAX:  # an odd number: the first and the last stay
+        if len(self._states) > STATES_MAX:  # of an odd number, so that the first and the last stay
             self._states = deque([*self._states][::2])
 
 
 def is_behind(current_id: int, last_id: int) -> bool:
-    """Return whether more events wait than one poll reads as a rule."""
+    """Return whether more events wait than POLL_EVENTS_MAX, which one poll reads."""
     return current_id - last_id > POLL_EVENTS_MAX
 
 
 def behind_max(events: Sequence[RawEvent]) -> int:
-    """Return how many events like ``events`` one poll may read."""
+    """Return how many events of the mean size of ``events`` one poll may read."""
     size = max(sum(event.size for event in events) // len(events), 1)
     return min(BEHIND_BYTES_MAX // size, BEHIND_EVENTS_MAX)

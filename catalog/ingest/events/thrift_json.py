@@ -1,7 +1,7 @@
-"""Thrift's JSON, as events have it, made into the bytes that the metastore returns of an object.
+"""Makes Thrift's JSON of an event's object into the bytes that the metastore returns of it.
 
 A struct is ``{"field id": {"type": value}}``; a map ``["key type", "value type", count, {…}]``; a
-list ``["item type", count, …]``. Nothing is known of the fields, so unknown fields survive.
+list ``["item type", count, …]``. The code knows no fields, so that unknown fields survive.
 Source: https://github.com/apache/thrift/blob/master/lib/java/src/main/java/org/apache/thrift/protocol/TJSONProtocol.java
 """
 
@@ -44,10 +44,10 @@ _FORMATS: Final = {BYTE: ">b", I16: ">h", I32: ">i", I64: ">q", DOUBLE: ">d"}
 
 
 def parsed(text: str, what: str = "an object") -> Mapping[str, Any]:
-    """Return the struct that is written in ``text``; errors call it ``what``.
+    """Return the struct that ``text`` has as JSON; errors name it ``what``.
 
     Raises:
-        WireError: it is no such text.
+        WireError: the text is no JSON object.
     """
     try:
         found = json.loads(text)
@@ -62,7 +62,7 @@ def struct_bytes(found: Mapping[str, object]) -> bytes:
     """Return the bytes of a struct, its fields in the order of their ids.
 
     Raises:
-        WireError: it is no such struct.
+        WireError: ``found`` is not a struct in Thrift's JSON.
     """
     try:
         return _struct(found, 0)

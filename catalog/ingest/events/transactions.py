@@ -27,13 +27,13 @@ class Transactions:
 
     def __init__(self) -> None:
         self._written: OrderedDict[int, dict[TableId, None]] = OrderedDict()
-        """Tables by transaction, that with the first write id first; at most OPEN_MAX."""
+        """Tables by transaction, in the order of their first write ids; at most OPEN_MAX."""
 
     def __len__(self) -> int:
         return len(self._written)
 
     def dirty_objects(self, raw: RawEvent) -> tuple[Dirty, ...]:
-        """Return the tables whose data the event ``raw`` has changed; it is one of TRANSACTIONS."""
+        """Return the tables whose data ``raw``, an event of TRANSACTIONS, has changed."""
         if raw.catalog:
             return ()
         begins = raw.type == "ALLOC_WRITE_ID_EVENT"
@@ -52,7 +52,10 @@ class Transactions:
         assert all(0 < len(tables) <= TABLES_MAX for tables in self._written.values())
 
     def _begin(self, transactions: Iterable[int], table: TableId) -> tuple[Dirty, ...]:
-        """Note that ``transactions`` may write ``table``; return what that leaves no room for."""
+        """Note that ``transactions`` may write ``table``; return the tables beyond the bounds.
+
+        Those count as written at once.
+        """
         full: tuple[Dirty, ...] = ()
         for number in transactions:
             tables = self._written.setdefault(number, {})
@@ -66,7 +69,7 @@ class Transactions:
         return full
 
     def _not_understood(self, raw: RawEvent, *, begins: bool) -> tuple[Dirty, ...]:
-        """Return what an event may have changed of which the transaction is not known."""
+        """Return what an event may have changed whose transaction cannot be read from it."""
         if not begins:
             tables = {table: None for held in self._written.values() for table in held}
             return _written(tables, degraded=True)

@@ -1,7 +1,7 @@
-"""Unsendable: finds the events that a metastore cannot send, even if a poll requests only these.
+"""Unsendable: finds the events that a metastore cannot send, even if a poll requests no others.
 
     NEWEST ──answers──▶ FIRST ──▶ WIDEN ──answers──▶ NARROW ──one id is left──▶ CONFIRM ──fails──▶
-       └─fails─▶ over: it sends no event at all      over: it was a hiccup ◀──answers──┘      found
+       └─fails─▶ over: no event is sent at all       over: it was a hiccup ◀──answers──┘      found
 
 Each step is a poll for events after ``after``. WIDEN tries 1, 2, 4, … ids further, NARROW halves
 what is left, so that n events that were not read take 2 log2(n) polls, and 4 more. A metastore
@@ -17,11 +17,11 @@ from enum import Enum
 class Step(Enum):
     """The question that the running poll answers."""
 
-    NEWEST = "NEWEST"  # whether anything is answered
-    FIRST = "FIRST"  # whether it is an event that was never read
+    NEWEST = "NEWEST"  # whether the metastore answers at all
+    FIRST = "FIRST"  # whether the bad event is one that catalogd had read before
     WIDEN = "WIDEN"
     NARROW = "NARROW"
-    CONFIRM = "CONFIRM"  # whether it fails still
+    CONFIRM = "CONFIRM"  # whether the poll for the bad event still fails
     OVER = "OVER"
 
 
