@@ -13,6 +13,7 @@ from topicast.tests.spark.applications import SPARK, Application, Client
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, SLOW_ROWS, WAIT_S, Pair
+from topicast.tests.spark.servers import connect_server
 from topicast.tests.waiting import until
 
 if SPARK < (4, 0):
@@ -32,25 +33,12 @@ PLAIN = {kind: KINDS[kind] for kind in ("parquet",)}  # tests/spark/test_refresh
 THREE, NOTE = "(30, 'a'), (40, 'a'), (50, 'a')", "ADD COLUMNS (note STRING)"
 OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
 NO_SERVER = "Seeker()(spark) is None"
-SERVE = """
-settings = spark.sparkContext._jsc.sc().conf()
-settings.set("spark.connect.grpc.binding.address", "127.0.0.1")
-settings.set("spark.connect.grpc.binding.port", "0")
-service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
-service = getattr(service, "MODULE$")
-service.start(spark.sparkContext._jsc.sc())
-"""
 BY_STREAM = """[
     spark.sql("SELECT 6 AS id").write.json(where + "-in"),
     spark.readStream.schema("id INT").json(where + "-in").writeStream
     .option("checkpointLocation", where + "-checkpoint").trigger(availableNow=True)
     .start(where).awaitTermination(),
 ]"""
-CLOSE = """
-none = spark._jvm.scala.Option.empty()
-service.stop(none, none)
-handle.detach()
-"""
 
 
 @dataclass
@@ -94,15 +82,14 @@ def unserved(drivers: Drivers) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def place(drivers: Drivers, unserved: object, tmp_path_factory: Any) -> Iterator[Place]:
     """A client of a server in a driver that is not attached yet."""
-    drivers.reader.do(SERVE)
-    address = f"sc://127.0.0.1:{drivers.reader.do('service.localPort()')}"
-    client = Client(tmp_path_factory.mktemp("client"), address)
-    try:
-        assert drivers.reader.do(NO_SERVER) is False, "so that it means something before"
-        yield Place(drivers.writer, client, drivers.daemons, drivers.reader, address)
-    finally:
-        client.end()
-        drivers.reader.do(CLOSE)
+    with connect_server(drivers.reader) as address:
+        client = Client(tmp_path_factory.mktemp("client"), address)
+        try:
+            assert drivers.reader.do(NO_SERVER) is False, "so that it means something before"
+            yield Place(drivers.writer, client, drivers.daemons, drivers.reader, address)
+        finally:
+            client.end()
+    drivers.reader.do("handle.detach()")
 
 
 @pytest.fixture(scope="module")

@@ -8,39 +8,13 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.tests.cli.processes import steady_port
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
-from topicast.tests.waiting import until, until_equal
+from topicast.tests.spark.servers import thrift_server
+from topicast.tests.waiting import until_equal
 
 pytestmark = pytest.mark.nightly  # a minute; sessions of the JVM are in every run
 
-SERVE: Final = """
-spark.conf.set("hive.server2.thrift.bind.host", "127.0.0.1")
-spark.conf.set("hive.server2.thrift.port", "{port}")
-servers = spark._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
-served = servers.startWithContext(spark._jsparkSession.sqlContext())
-"""
-CONNECT: Final = """
-java = spark._jvm.java
-_ = java.lang.Class.forName("org.apache.hive.jdbc.HiveDriver")
-link = java.sql.DriverManager.getConnection("jdbc:hive2://127.0.0.1:{port}/default")
-
-def jdbc(text):
-    statement = link.createStatement()
-    try:
-        if not statement.execute(text):
-            return []
-        found, rows = statement.getResultSet(), []
-        width = found.getMetaData().getColumnCount()
-        while found.next():
-            rows.append([found.getString(at) for at in range(1, width + 1)])
-        return sorted(rows)
-    except Exception as error:
-        return str(error.java_exception.getMessage())
-    finally:
-        statement.close()
-"""
 ROWS: Final = [["1", "a"]]
 TWO: Final = [["1", "a"], ["2", "a"]]
 
@@ -59,24 +33,10 @@ class Place(Pair):
 def place(drivers: Drivers) -> Iterator[Place]:
     for one in (drivers.reader, drivers.writer):
         one.do("attach(spark).detach()")  # whatever was attached in other modules
-    port = steady_port()
-    drivers.reader.do(SERVE.format(port=port))
-    until(lambda: _is_connected(drivers, port), timeout_s=WAIT_S, what="its port")
-    try:
+    with thrift_server(drivers.reader, drivers.writer):
         yield Place(drivers.writer, drivers.reader, drivers.daemons)
-    finally:
-        drivers.writer.do("_ = link.close()")
-        drivers.reader.do("_ = served.stop()")
-        for one in (drivers.reader, drivers.writer):
-            one.do("attach(spark).detach()")
-
-
-def _is_connected(drivers: Drivers, port: int) -> bool:
-    try:
-        drivers.writer.do(CONNECT.format(port=port))
-    except Exception:  # noqa: BLE001 - it is starting
-        return False
-    return True
+    for one in (drivers.reader, drivers.writer):
+        one.do("attach(spark).detach()")
 
 
 def test_session_of_plain_spark_reads_old_rows_and_a_session_of_an_attached_driver_does_not(

@@ -27,7 +27,7 @@ from topicast.tests.spark.jvm.shells import (
     of_run,
 )
 from topicast.tests.spark.pair import WAIT_S
-from topicast.tests.spark.test_thrift_server import CONNECT
+from topicast.tests.spark.servers import jdbc_session
 from topicast.tests.waiting import until, until_equal
 
 pytestmark = pytest.mark.nightly  # each test starts a JVM; spark-sql is in every run
@@ -128,18 +128,12 @@ def test_thrift_server_is_fresh(scene: Scene, tmp_path: Path) -> None:
     more = {"end": "terminate", "program": program, "environment": where}
     writer = scene.drivers.writer
 
-    def is_connected() -> bool:
-        try:
-            writer.do(CONNECT.format(port=port))
-        except Exception:  # noqa: BLE001 - it is starting
-            return False
-        return True
-
-    with started(JvmDriver, tmp_path / "thrift", scene, **more) as server:
-        until(is_connected, timeout_s=WAIT_S, what="its port")
+    with (
+        started(JvmDriver, tmp_path / "thrift", scene, **more) as server,
+        jdbc_session(writer, port),
+    ):
         scene.live("SparkSQL")
         scene.is_fresh("by_thrift", lambda text: writer.do(f"jdbc({text!r})"))
-        writer.do("_ = link.close()")
     assert "not attached" not in server.log()
 
 
