@@ -28,7 +28,8 @@ TYPES: Final = {
 }
 SOURCES: Final = ("USING parquet", "USING parquet", "USING orc", "USING csv", "USING json")
 SERDES: Final = ("STORED AS parquet", "STORED AS orc", "STORED AS textfile")
-FUNCTIONS: Final = "org.apache.hadoop.hive.ql.udf.generic.GenericUDF"
+FUNCTION: Final = f"{DATABASES[0]}.turned"
+CLASSES: Final = "org.apache.hadoop.hive.ql.udf.generic.GenericUDF"
 CONDITIONS: Final = (
     *("{k} = {v}", "{k} <> {v}", "{k} > {v}", "{k} <= {v}", "{k} IN ({v}, {w})", "{k} <=> {v}"),
     *("{k} NOT IN ({v}, {w})", "{k} IS NULL", "{k} IS NOT NULL", "NOT ({k} = {v})", "{k} = '1'"),
@@ -46,7 +47,7 @@ OF_ALL: Final = (
     ),
     *("DESCRIBE DATABASE EXTENDED drawn_1", "DESCRIBE DATABASE EXTENDED drawn_2"),
     *("SHOW TABLES IN drawn_1 LIKE 't*|v1'", "SHOW TABLE EXTENDED IN drawn_1 LIKE 't*'"),
-    *("SELECT drawn_1.turned('aB')", "SHOW USER FUNCTIONS IN drawn_1 LIKE 't*'"),
+    *(f"SELECT {FUNCTION}('aB')", "SHOW USER FUNCTIONS IN drawn_1 LIKE 't*'"),
     *("SELECT * FROM drawn_1.v0", "SELECT * FROM drawn_1.v1", "DESCRIBE FORMATTED drawn_1.v0"),
 )
 TABLES_MAX: Final = 6  # of those that exist, until others are made seldom
@@ -98,8 +99,8 @@ class DrawnSql:
             f"ALTER VIEW {view} AS SELECT id FROM {t}": 1,
             f"DROP VIEW IF EXISTS {view}": 1,
             f"ALTER DATABASE {DATABASES[0]} SET DBPROPERTIES ('a'='{number}')": 1,
-            f"CREATE OR REPLACE FUNCTION {DATABASES[0]}.turned"
-            f" AS '{FUNCTIONS}{('Upper', 'Lower')[number % 2]}'": 0.5,
+            f"CREATE OR REPLACE FUNCTION {FUNCTION}"
+            f" AS '{CLASSES}{('Upper', 'Lower')[number % 2]}'": 0.5,
             "SET spark.sql.sources.partitionOverwriteMode="
             f"{('static', 'dynamic')[number % 2]}": 0.5,
         }
