@@ -4,11 +4,11 @@
 
 Two drivers host a Thrift server and a server of Spark Connect, and run statements and queries in
 sessions of these, too. An answer is compared with that of the plain driver in a session of the same
-kind. The plain driver caches nothing but a function, which is refreshed before each look, so what
-it answers is true. SEED=7 replays an order; OPERATIONS=60 makes it longer. If relations are not
-renewed (``Catalyst.renew`` does nothing), SEED=11 fails within some tens of operations. Statements
-that change rows are of attached drivers only: Spark leaves no event of a write into a partition
-that exists, and such a write is a sweep's (docs/pipelines.md).
+kind. The plain driver caches nothing, so what it answers is true; a function that was replaced is
+refreshed in both (docs/spark.md). SEED=7 replays an order; OPERATIONS=60 makes it longer. If
+relations are not renewed (``Catalyst.renew`` does nothing), SEED=11 fails within some tens of
+operations. Statements that change rows are of attached drivers only: Spark leaves no event of a
+write into a partition that exists, and such a write is a sweep's (docs/pipelines.md).
 """
 
 import os
@@ -139,8 +139,8 @@ def test_attached_drivers_answer_as_plain_spark(
                 drivers[name].do(f"handle.sync({WAIT_S})")
         queries, who = drawn.queries(), rng.choice(ATTACHED)
         kind = rng.choice([*ways[who]])
-        ways[PLAIN][kind].run(f"REFRESH FUNCTION {FUNCTION}")
         for way in (ways[who][kind], ways[PLAIN][kind]):
+            way.run(f"REFRESH FUNCTION {FUNCTION}")
             way.send(queries)
         found, truth = (ways[name][kind].application.receive() for name in (who, PLAIN))
         for query, one, true in zip(queries, found, truth, strict=True):
