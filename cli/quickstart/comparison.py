@@ -1,6 +1,6 @@
-"""A job's writes and a report's answers after each, in plain Spark and attached. Pure.
+"""A job's writes, and a report's answers after each write, in plain Spark and attached. Pure.
 
-job: a step ──▶ report: a question ──▶ plain: whatever it is; attached: right, or it fails
+job: a step ──▶ report: a question ──▶ plain: any answer; attached: the right answer, or a failure
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,12 +27,12 @@ IN_SQL: Final = "The report's queries in spark-sql:"
 JOB: Final = "job"
 PLAIN: Final = "plain"  # databases, and how they are written
 ATTACHED: Final = "attached"
-FIRST: Final = (  # what a report runs before: the first queries of a driver take seconds
+FIRST: Final = (  # a report runs these before: the first queries of a driver take seconds
     "SHOW DATABASES",
     "SELECT count(*) FROM range(9)",
 )
 COUNT: Final = "SELECT count(*) FROM {}.orders"
-LONG: Final = ("FAILED_READ_FILE.", ".WITH_SUGGESTION")  # around the names of two errors
+LONG: Final = ("FAILED_READ_FILE.", ".WITH_SUGGESTION")  # parts of error names that are not shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +63,10 @@ class RoundAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
-    """The last query again, by both reports, after which nothing was written.
+    """The results of the last query when both reports repeat it, and nothing is written any more.
 
-    ``…_calls``: of the metastore, by REPEATED queries, counted on their way. ``…_away``: the answer
-    while no metastore can be reached.
+    ``…_calls``: the calls of the metastore that REPEATED queries make, as ``Counting`` sees them.
+    ``…_away``: the answer while no metastore can be reached.
     """
 
     plain_calls: int
@@ -100,7 +100,7 @@ def lines_of(rounds: Sequence[RoundAnswers], *, width: int) -> list[str]:
 
 
 def repeated_text(found: Repeated) -> str:
-    """Return what both reports asked the metastore for, and answered without it."""
+    """Return as text the calls of both reports, and their answers without a metastore."""
     attached = f"{found.attached_calls}" if found.attached_calls else "none"
     return (
         f"Then each report ran its last query {REPEATED} times more. The plain one made "
@@ -133,7 +133,7 @@ def _row(one: RoundAnswers, before: str) -> tuple[str, ...]:
 
 
 def _shown(answer: str, one: Round, before: str) -> str:
-    """Return an answer in short, marked if it is wrong, or the answer from before the step."""
+    """Return a short answer, marked if it is wrong, or old: the answer before the step."""
     if not answer.isdecimal():
         return answer.removeprefix(LONG[0]).removesuffix(LONG[1])
     remark = "" if answer == one.right else ": old" if answer == before else ": wrong"

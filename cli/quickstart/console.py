@@ -18,7 +18,7 @@ BEFORE: Final = 22  # columns of time and name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One step: what was done, and how long after the commit it was visible."""
+    """One step: its title, what the reader saw, and how long after the commit."""
 
     title: str
     saw: str
@@ -39,7 +39,7 @@ def summary(seen: Sequence[Seen]) -> list[str]:
 
 
 def commands(statestores: str, *, metastore_uri: str, usual: bool) -> list[str]:
-    """Return what to try, as commands that work when pasted; ``usual``: at the default address."""
+    """Return commands to try, which work when pasted; ``usual``: the hub has its usual address."""
     topicast = _command("topicast")
     where = "" if usual else f" --statestores={statestores}"
     environment = (
@@ -81,7 +81,7 @@ def shortened(text: str, columns: int = BEFORE + WIDTH_MAX) -> str:
 
 
 def _command(name: str) -> str:
-    """Return how to call the command ``name`` of this Python from the current folder."""
+    """Return the words that call the command ``name`` of this Python from the current folder."""
     installed = Path(sys.executable).parent / name
     if not installed.exists():  # a tree that was not installed
         return f"{sys.executable} -m topicast.cli.main"

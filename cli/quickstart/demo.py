@@ -2,7 +2,7 @@
 
 metastore, statestored, writer, reader start side by side ──▶ catalogd
 ──▶ job and report: plain in the writer's and the reader's Spark, and attached; spark-sql, both
-──▶ both reports again: their calls of the metastore are counted, then it is away
+──▶ both reports again: their calls of the metastore are counted, then the metastore is away
 ──▶ one change after another: committed, seen ──▶ summary ──▶ explorer ──▶ until Ctrl-C
 """
 
@@ -33,8 +33,8 @@ from .processes.stack import ChildLine, Ended, Stack
 from .sql_shell import SqlShell, question
 from .writer_steps import QUERY, STEPS
 
-LISTENING: Final = "listening "  # how the line of a daemon begins that may be connected to,
-READY: Final = "ready "  # and that of a process that serves
+LISTENING: Final = "listening "  # the line of a daemon begins so when clients may connect
+READY: Final = "ready "  # the line of a process begins so when it serves
 METASTORE: Final = "metastore"
 STATESTORED: Final = "statestored"
 CATALOGD: Final = "catalogd"
@@ -46,8 +46,8 @@ SQL: Final = "spark-sql"  # plain
 SQL_RUN: Final = "sql report"  # under topicast run
 REPORTS: Final = (READER, REPORT, SQL, SQL_RUN)
 TOPICAST_RUN: Final = (sys.executable, "-m", "topicast.cli.main", "run")
-CLASSES: Final = "spark"  # the process that prepares Spark's classes,
-PREPARED: Final = "Spark's classes"  # which are awaited
+CLASSES: Final = "spark"  # the process that prepares Spark's classes
+PREPARED: Final = "Spark's classes"  # for which the demonstration waits
 
 PORTS: Final = {  # the usual ports; statestored takes the next port for data as well
     METASTORE: 9083,
@@ -56,11 +56,13 @@ PORTS: Final = {  # the usual ports; statestored takes the next port for data as
     "statestored's pages": 25010,
     "catalogd's pages": 25020,
 }
-START_TIMEOUT_S: Final = 240.0  # the first start of all fetches a jar and prepares a database
+START_TIMEOUT_S: Final = 240.0  # the first start on a machine fetches a jar and prepares a database
 STEP_TIMEOUT_S: Final = 30.0
 RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is repeated
 AWAY_S: Final = 60.0  # for the plain report to end: Spark tries to reach the metastore for 5 s
-METASTORE_IS: Final = "TOPICAST_METASTORE"  # for a driver that reaches it by a forwarder
+METASTORE_IS: Final = (
+    "TOPICAST_METASTORE"  # for a driver that reaches the metastore by ``Counting``
+)
 TURN_S: Final = 1.0
 QUIET_S: Final = 3.5  # without a line; then a line says what the demonstration waits for
 
@@ -82,7 +84,7 @@ class Demo:
         self._shells = {SQL: SqlShell(), SQL_RUN: SqlShell()}
         self._environment: dict[str, str] = {}  # of Spark applications
         self._up = ExitStack()
-        self._ways: dict[str, Counting] = {}  # of the reports to the metastore
+        self._ways: dict[str, Counting] = {}  # between the reports and the metastore
         self.addresses: dict[str, dict[str, str]] = {}
         self._ready = set[str]()  # the processes that serve
         self._classes_ended: Ended | None = None  # the process that prepares Spark's classes
@@ -134,7 +136,7 @@ class Demo:
         self._until(lambda: self._has(WRITER, "ready"), what="the writer's Spark")
 
     def run_steps(self) -> list[Seen]:
-        """Run every step, one after the other; return how each went."""
+        """Run every step, one after the other; return what the reader saw of each."""
         self._until(lambda: self._has(READER, "begun"), what="the reader's sync")
         return [self._run_step(number) for number in range(len(STEPS))]
 
@@ -153,7 +155,7 @@ class Demo:
         self._stack.write(EXPLORER, BEGIN)
 
     def explore(self) -> Iterator[list[str]]:
-        """Yield each phase of the explorer as lines, when it is done."""
+        """Run each phase of the explorer; yield its result as lines."""
         for word, title in PHASES:
             if word in MODES:
                 self._order("mode", word)
@@ -166,9 +168,9 @@ class Demo:
         self._stack.write(EXPLORER, STAY)
 
     def compare(self) -> Iterator[tuple[RoundAnswers, RoundAnswers]]:
-        """Yield each round: the jobs write, the reports answer, the plain reports last.
+        """Run each round: the jobs write, then the reports answer, the plain reports last.
 
-        The second answers are those of spark-sql.
+        Yield its answers, and the answers of spark-sql.
         """
         for report in REPORTS:
             begun = partial(self._has_answered, report, len(FIRST))
@@ -210,7 +212,7 @@ class Demo:
         )
 
     def end_applications(self) -> None:
-        """End job and report, attached and plain: each of the former takes half a gigabyte."""
+        """End the jobs and reports, because each attached one takes half a gigabyte."""
         for plain in (READER, WRITER):
             self._stack.write(plain, "")
         self._stack.finish(REPORT, JOB, *self._shells)
@@ -238,7 +240,7 @@ class Demo:
             self._print(name, followed(news))
 
     def commands_to_try(self) -> list[str]:
-        """Return what to try, as commands that work when pasted."""
+        """Return commands to try, which work when pasted."""
         return commands(
             self.statestores,
             metastore_uri=self.metastore_uri,
@@ -380,7 +382,7 @@ class Demo:
     def _until(
         self, done: Callable[[], bool], *, what: str, timeout_s: float = START_TIMEOUT_S
     ) -> None:
-        """Take in the lines of the children until ``done``."""
+        """Take the lines of the children until ``done``."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:
@@ -388,7 +390,7 @@ class Demo:
             self._turn(what)
 
     def _turn(self, what: str) -> None:
-        """Take in what happens next; say from time to time that ``what`` is awaited."""
+        """Take the next line or end of a child; after a silence, print that ``what`` is awaited."""
         happened = self._stack.next(TURN_S)
         if isinstance(happened, ChildLine):
             self._take(happened)
@@ -420,7 +422,7 @@ class Demo:
         elif line.name == METASTORE and line.error:
             self._print(METASTORE, line.text)
         elif line.error:
-            return  # it is in the log of the child
+            return  # the log of the child has it
         elif line.text.startswith(LISTENING):
             self.addresses[line.name] = read_ready(line.text)
         elif line.text.startswith(READY):

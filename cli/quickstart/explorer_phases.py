@@ -1,4 +1,4 @@
-"""The phases of the explorer, one after the other, and how each is printed."""
+"""The phases of the explorer, in their order, and how each is printed."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ def lines_of(title: str, facts: dict[str, Any], *, all_bytes: int) -> list[str]:
             f"There are {facts['tables']} new tables with {facts['partitions']:,} partitions."
         )
     if "pulls" in facts:
-        found.append(f"Of {facts['reads']} reads {facts['pulls']} were pulled from catalogd.")
+        found.append(f"{facts['pulls']} of {facts['reads']} reads were pulled from catalogd.")
     if "compared" in facts:
         found.append(
             f"{facts['compared']} answers compared with the metastore, byte for byte, "

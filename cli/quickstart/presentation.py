@@ -20,8 +20,8 @@ def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool])
     """Run the demonstration in ``folder``, or in a temporary folder.
 
     Args:
-        folder: Where all files are; it is kept.
-        once: Return after the demonstration, not when ``interrupted``.
+        folder: The folder for all files, which is kept; None: a temporary folder.
+        once: Whether to return after the demonstration, and not wait until ``interrupted``.
         interrupted: Returns whether to end now.
     """
     with _home(folder) as home:
@@ -34,10 +34,10 @@ def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool])
 
 @contextmanager
 def _home(folder: Path | None) -> Iterator[Path]:
-    """Give a folder for all files; a temporary folder is kept after an error, which names logs.
+    """Yield a folder for all files; keep a temporary folder after an error, which names logs.
 
     Raises:
-        ConfigError: nothing can be written into ``folder``.
+        ConfigError: no file can be written into ``folder``.
     """
     if folder is not None:
         try:

@@ -2,8 +2,8 @@
 
     pip … | python progress.py
 
-Of pip's lines those that name a package are passed on; while none comes, the time is, again and
-again. It ends with its input. Standard library only.
+It prints pip's lines that name a package; while there are none, it prints the time again and again.
+It ends with its input. Standard library only.
 """
 
 import os
@@ -12,15 +12,15 @@ import select
 import sys
 import time
 
-QUIET_S = 4.0  # a person takes what says nothing for longer to hang
+QUIET_S = 4.0  # after a longer silence people believe that a command hangs
 SHOWN = re.compile(r" *(Collecting \S+|Building wheel[^:]*|Installing collected)")
 INDENT = " " * 6
 
 
 def main() -> None:
-    """Pass on what is shown of standard input, until it ends."""
+    """Print the lines of standard input that are shown, until it ends."""
     begun = said_at = time.monotonic()
-    lines = sys.stdin.fileno()  # unbuffered, so that select knows of every line
+    lines = sys.stdin.fileno()  # unbuffered, so that select notices every line
     rest = b""
     while True:
         ready, _, _ = select.select([lines], [], [], max(said_at + QUIET_S - time.monotonic(), 0))

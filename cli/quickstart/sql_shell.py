@@ -1,18 +1,18 @@
 """Reads the output of a spark-sql as answers to queries of one value each. Pure.
 
-question ──▶ standard input        rows, errors ──take──▶ the answer, after the line behind it
+question ──▶ standard input        rows, errors ──take──▶ the answer, once the mark follows it
 """
 
 import re
 from typing import Final
 
-_MARK: Final = ("-- answered ", "--")  # in two parts: a line that is typed may be printed, too
+_MARK: Final = ("-- answered ", "--")  # in two parts, because the shell may print its input, too
 _PROMPT: Final = "spark-sql"
 _ERROR: Final = re.compile(r"(?:Error in query: )?\[([A-Z_.]+)\]")
 
 
 def question(query: str) -> str:
-    """Return what is typed for an answer to ``query``, and a line behind it."""
+    """Return the input for an answer to ``query``, with the mark after it."""
     return f"{query};\nSELECT concat('{_MARK[0]}', '{_MARK[1]}');"
 
 
@@ -20,14 +20,14 @@ class SqlShell:
     """The answers of one process, to one question at a time."""
 
     def __init__(self) -> None:
-        self._row = ""  # the first row
-        self._error = ""  # its name in Spark
-        self._has_ended = False  # the line behind the answer was printed
+        self._row = ""  # the first row of the answer
+        self._error = ""  # the name of the error in Spark
+        self._has_ended = False  # whether the mark was printed
 
     def take(self, line: str, *, error: bool) -> str:
-        """Return the answer with the last line of it, a row or the name of an error; else nothing.
+        """Take a line; return the answer, a row or the name of an error, once it is complete.
 
-        ``error``: the line is of standard error, which may come behind those after it.
+        ``error``: the line is of standard error, and may come later than lines after it.
         """
         if error:
             found = _ERROR.match(line)

@@ -19,7 +19,7 @@ QUERY: Final = f"SELECT count(*), count(DISTINCT ds) FROM {DATABASE}.orders"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterStep:
-    """One change; ``seen`` returns the empty text as long as it is not visible."""
+    """One change; ``seen`` returns an empty text until the change is visible."""
 
     title: str
     statement: str
@@ -31,7 +31,7 @@ def _database(catalog: Subscriber) -> str:
 
 
 def _once_there(look: Callable[[Subscriber], str]) -> Callable[[Subscriber], str]:
-    """Make a ``seen`` of ``look``, at something that may not be there yet."""
+    """Make a ``seen`` of ``look``, which raises NoSuchObject until its object exists."""
 
     def seen(catalog: Subscriber) -> str:
         try:

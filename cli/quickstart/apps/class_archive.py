@@ -1,6 +1,7 @@
-"""A short Spark application, from which the JVM records which classes applications need.
+"""A short Spark application, in which the JVM records the classes that applications need.
 
-Run: python -m topicast.cli.quickstart.apps.class_archive FOLDER, with what ``class_archive`` sets.
+Run: python -m topicast.cli.quickstart.apps.class_archive FOLDER, in the environment that
+``processes.class_archive`` makes.
 """
 
 import sys
@@ -29,7 +30,7 @@ def main(folder: Path) -> None:
         spark.sql(statement).collect()
     gateway: Any = spark.sparkContext._gateway
     spark.stop()
-    gateway.proc.stdin.close()  # which ends the JVM
+    gateway.proc.stdin.close()  # this ends the JVM
     gateway.proc.wait()
 
 

@@ -25,7 +25,7 @@ NAME: Final = "explorer"
 DATABASE: Final = "lake"
 TABLES: Final = 24
 DAYS: Final = 20
-READS: Final = 5  # of each of them
+READS: Final = 5  # of each favourite
 FAVOURITES: Final = 6  # tables that it reads first, and goes on reading
 AMPLE: Final = "64MB"
 BUDGET: Final = "16KB"
@@ -73,7 +73,7 @@ class Explorer:
         return {"follows": counts, "compared": FAVOURITES, "different": different}
 
     def _read(self) -> dict[str, object]:
-        """Read the favourites again and again; what is pulled is kept once its topic is joined."""
+        """Read the favourites again and again; pulled content is kept once its topic is joined."""
         for _ in range(READS):
             for name in self._names[:FAVOURITES]:
                 self._catalog.partitions(name)
@@ -100,7 +100,7 @@ class Explorer:
     def _differences(self, names: tuple[str, ...], *, tries: int = 1) -> int:
         """Return for how many of ``names`` the answer differs from the metastore.
 
-        Where others change tables between sync and look, it takes several tries.
+        If others may change tables between a sync and a look, it takes several ``tries``.
         """
         for _ in range(tries):
             self._catalog.sync()

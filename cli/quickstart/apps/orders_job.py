@@ -34,7 +34,7 @@ def main(database: str) -> None:
 
 
 def write(spark: SparkSession, database: str, steps: Iterable[str]) -> None:
-    """Run each step, and say that it is done."""
+    """Run each step, and print that it is done."""
     for step in map(str.strip, steps):
         for statement in STEPS[step]:
             spark.sql(statement.format(database))

@@ -3,8 +3,8 @@
     python -m topicast.cli.quickstart.apps.reader FOLDER STATESTORES
     in:  metastore URI, what a report reads, an empty line     out: one JSON object a line
 
-Its own Spark starts in the background, behind the writer's. It answers the report's queries, and
-a query at the end: Topicast has no part in that Spark, which is as plain as the writer's.
+Its own Spark starts in the background, with a lower priority than the writer's. That Spark answers
+the report's queries, and a query at the end, without Topicast, as plain as the writer's.
 """
 
 import json
@@ -59,12 +59,12 @@ def _start_spark(folder: Path, uri: "Future[str]") -> SparkSession:
 
 
 def _stop(spark: "Future[SparkSession]") -> None:
-    with suppress(CancelledError):  # it never got the metastore's address
+    with suppress(CancelledError):  # Spark never got the metastore's address
         spark.result().stop()
 
 
 def _follow(catalog: Subscriber, spark: SparkSession) -> None:
-    catalog.sync()  # what an earlier run left, and the writer has just removed, is gone here, too
+    catalog.sync()  # so that objects of an earlier run, which the writer has dropped, are gone
     changes = catalog.watch("*")
     _say(begun=True)
     for number, step in enumerate(STEPS):

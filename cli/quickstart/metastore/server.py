@@ -2,10 +2,11 @@
 
     Python ──Py4J, with a token──▶ JVM: HMSHandler ── TThreadPoolServer on 127.0.0.1 ◀── Thrift
 
-Hive's own main class binds every interface, so the server is put together through Py4J. The JVM
-reads our pipe and ends when it breaks: it survives neither ``stop`` nor the death of its parent,
-however that dies. A prepared database is kept in the cache folder and copied to new folders; an
-archive of Java's classes beside it makes starts quick: 2.3 s of a processor instead of 3.7.
+Hive's own main class binds every interface, so this module puts the server together through Py4J.
+The JVM reads our pipe and ends when the pipe breaks: it survives neither ``stop`` nor the death of
+its parent, however that dies. A prepared database is kept in the cache folder and copied to new
+folders; an archive of Java's classes beside it makes starts quick: 2.3 s of a processor instead of
+3.7.
 """
 
 import fcntl
@@ -35,7 +36,7 @@ DATABASE_FREE_TIMEOUT_S: Final = 10.0  # measured: a killed parent's JVM is gone
 TEMPLATE_VERSION: Final = 1
 ARCHIVE_TIMEOUT_S: Final = 60.0  # measured: writing the archive of classes takes 4 s of a processor
 ARCHIVES_MAX: Final = 8  # of 60 MB each
-NO_JVM_LOG: Final = "-Xlog:disable"  # of the archive: it would go to the pipe that nobody reads
+NO_JVM_LOG: Final = "-Xlog:disable"  # the archive's log would go to a pipe that nobody reads
 NOT_DURABLE: Final = ("-Dderby.system.durability=test",)
 # A JVM looks for a missing class in all of PySpark's 280 jars. These hold no class of Hive's:
 # without them it is up after 2.8 s of a processor instead of 3.6.
@@ -51,11 +52,11 @@ Listen = Callable[[Any, int], Any]
 """Called with the JVM's packages and a port; returns Thrift's server socket."""
 Guard = Callable[[Any, Any], tuple[Any, Any]]
 """Called with the JVM's packages and the metastore's handler; returns the factory of transports and
-the processor of a server that lets in whom it will."""
+the processor of a server, which decide whom it lets in."""
 
 
 def listen_plainly(jvm: Any, port: int) -> Any:
-    """Listen on ``port``, or on another where that is taken, without TLS."""
+    """Listen on ``port``, or on another port if that is taken, without TLS."""
     address = jvm.java.net.InetSocketAddress
     listen = jvm.org.apache.thrift.transport.TServerSocket
     try:
@@ -67,7 +68,7 @@ def listen_plainly(jvm: Any, port: int) -> Any:
 
 
 def believe(jvm: Any, handler: Any) -> tuple[Any, Any]:
-    """Believe every client the name that it says."""
+    """Believe every client the user name that it sends."""
     transport = jvm.org.apache.hadoop.hive.thrift.TUGIContainingTransport.Factory()
     return transport, jvm.org.apache.hadoop.hive.metastore.TUGIBasedProcessor(handler)
 
@@ -75,12 +76,12 @@ def believe(jvm: Any, handler: Any) -> tuple[Any, Any]:
 class EmbeddedMetastore:
     """A metastore in ``folder``, running from ``start`` (or ``with``) to ``stop``.
 
-    ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
-    for speed later on, as a metastore of weeks has it; ``events=False`` leaves out the listener
-    that records events, as Hive does by default. ``listen`` and ``guard`` may make it a server that
-    speaks TLS or demands a login, with ``options`` of Java. ``jars`` and ``settings`` are of a file
-    system that Hadoop does not bring. ``progress`` is called with a line before each step that
-    takes long.
+    ``durable=False`` gives up safety against power cuts for speed. ``optimized=True`` gives up a
+    quick start for speed later on, as a metastore has it that has run for weeks. ``events=False``
+    leaves out the listener that records events, as Hive does by default. ``listen`` and ``guard``
+    may make it a server that speaks TLS or demands a login, with ``options`` of Java. ``jars`` and
+    ``settings`` are for a file system that Hadoop does not bring. ``progress`` is called with a
+    line before each long step.
     """
 
     def __init__(
@@ -150,9 +151,9 @@ class EmbeddedMetastore:
         self._port = got
 
     def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End the metastore; what it had committed is there at the next start, if it is durable.
+        """End the metastore; if it is durable, the next start has all that it had committed.
 
-        It has ``timeout_s`` to close its database, and again to end, before it is killed.
+        It has ``timeout_s`` to close its database, and as long to end, before it is killed.
         """
         server, self._server = self._server, None
         if server is not None:
@@ -212,10 +213,10 @@ class EmbeddedMetastore:
 def _prepared(
     cache: Path, java: Java, *, jar: Path, progress: Callable[[str], None]
 ) -> tuple[Path, Path]:
-    """Return an empty metastore database in ``cache`` and the archive of classes; makes both once.
+    """Return an empty metastore database in ``cache`` and the archive of classes; make both once.
 
-    A JVM maps the archive instead of loading classes. Any other Java than that which made it
-    ignores it. It is empty if this Java cannot make an archive.
+    A JVM maps the archive instead of loading classes, unless another Java has made it. The file is
+    empty if this Java cannot make an archive.
     """
     jars = next(pyspark_jars().glob("hive-metastore-*.jar")).stem
     template = cache / f"{jars}-{JAR_SHA256[:8]}-{TEMPLATE_VERSION}"
@@ -233,7 +234,7 @@ def _prepared(
 
 
 def _prepare(template: Path, classes: Path, java: Java, *, jar: Path) -> None:
-    """Make what is missing of the two, by a metastore that runs only for that."""
+    """Make those of the two that are missing, with a metastore that runs only for that."""
     with TemporaryDirectory(dir=template.parent) as half:
         made = Path(half, "classes.jsa")
         options = (*QUICK, f"-XX:ArchiveClassesAtExit={made}", NO_JVM_LOG)
@@ -257,13 +258,13 @@ def _prepare(template: Path, classes: Path, java: Java, *, jar: Path) -> None:
 
 
 def _fingerprint(listener: Path) -> str:
-    """Return a digest of the jars of the class path: an archive of classes fits these only."""
+    """Return a digest of the class path's jars, because an archive fits only these."""
     known = f"{_classpath(listener)} {pyspark_jars().stat().st_mtime_ns}"
     return f"{crc32(known.encode()):08x}"
 
 
 def _classpath(listener: Path) -> str:
-    """Return where the JVM looks for classes."""
+    """Return the jars in which the JVM looks for classes."""
     jars = (one for one in pyspark_jars().glob("*.jar") if not one.name.startswith(NOT_HIVES))
     return ":".join(map(str, (listener, *sorted(jars))))
 
@@ -316,7 +317,7 @@ class _Server:
             raise SourceError(f"metastore in {self._folder}: {_reason(exc)}") from exc
 
     def serve(self, port: int, *, listen: Listen = listen_plainly, guard: Guard = believe) -> int:
-        """Answer on ``port``, or on another where that is taken; return which."""
+        """Answer on ``port``, or on another port if that is taken; return the port."""
         try:
             self._connected().close()
             return self._serve(port, listen, guard)
@@ -349,7 +350,7 @@ class _Server:
         return int(socket.getServerSocket().getLocalPort())
 
     def _run_in_java(self, target: Any, method: str) -> None:
-        """Call ``target.method()`` on a thread of the JVM's own, so that none of ours waits."""
+        """Call ``target.method()`` on a thread of the JVM, so that no thread of ours waits."""
         jvm = self._jvm.view
         invoke = jvm.java.lang.invoke
         handle = (
@@ -367,7 +368,7 @@ class _Server:
         thread.start()
 
     def _connected(self) -> Any:
-        """Open Derby, which waits until a predecessor in the same folder has ended."""
+        """Open Derby; wait until a former process with the same folder has ended."""
         jvm = self._jvm.view
         jvm.java.lang.Class.forName("org.apache.derby.jdbc.EmbeddedDriver")
         deadline = time.monotonic() + DATABASE_FREE_TIMEOUT_S
@@ -384,9 +385,9 @@ class _Server:
             time.sleep(0.2)
 
     def close(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop listening and close the database, then end the JVM: ``timeout_s`` for either.
+        """Stop listening and close the database, then end the JVM: each within ``timeout_s``.
 
-        A database that is not closed by then is recovered when it is opened the next time.
+        A database that is not closed by then is recovered at its next start.
         """
         stopping = threading.Thread(target=self._stop_serving, daemon=True)
         stopping.start()
@@ -394,7 +395,9 @@ class _Server:
         self._jvm.close(timeout_s=timeout_s)
 
     def _stop_serving(self) -> None:
-        with suppress(Py4JError, OSError):  # so Derby ends a shutdown; Java may be dead
+        with suppress(
+            Py4JError, OSError
+        ):  # Derby raises at the end of a shutdown; Java may be dead
             if self._thrift is not None:
                 self._thrift.stop()
             jvm = self._jvm.view

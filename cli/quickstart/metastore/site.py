@@ -53,5 +53,5 @@ def settings(folder: Path, *, events: bool = True) -> dict[str, str]:
         "hive.metastore.dml.events": "true",  # writes of Hive leave events
         "hive.async.log.enabled": "false",  # its library is not among PySpark's jars
         "hive.stats.autogather": "false",
-        "hive.hmshandler.retry.interval": "100ms",  # after a deadlock; its own 2 s stall writers
+        "hive.hmshandler.retry.interval": "100ms",  # after a deadlock; Hive's own 2 s stall writers
     }

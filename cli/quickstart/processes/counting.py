@@ -1,7 +1,7 @@
-"""Counting: a port that leads to a metastore, counts the calls, and may answer each later.
+"""Counting: a port that leads to a metastore, counts the calls, and may delay each of them.
 
 A client of the metastore has one call on a connection at a time, so the first bytes after an answer
-begin the next connection. Its name is in them.
+begin the next call. The name of its method is in them.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ END_S: Final = 20.0
 
 
 class Counting:
-    """Stands before the metastore at ``uri`` from ``with`` to its end; clients go to ``address``.
+    """Stands before the metastore at ``uri`` from ``with`` to its end; clients use its own ``uri``.
 
     ``delay_s``: how much later each call arrives; it may be set at any time.
     """
 
     def __init__(self, uri: str, *, delay_s: float = 0.0) -> None:
         self.delay_s = delay_s
-        self.is_open = True  # while it is not, connections end at once
+        self.is_open = True  # False: connections end at once
         self._calls: Counter[str] = Counter()
         self._to = uri.removeprefix("thrift://").rsplit(":", 1)
         self._loop = asyncio.new_event_loop()
@@ -55,7 +55,7 @@ class Counting:
         return calls
 
     def close(self) -> None:
-        """End all connections, and those that come, until ``is_open`` is set again."""
+        """End all connections, and new connections until ``is_open`` is set again."""
         self.is_open = False
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(END_S)
 

@@ -1,7 +1,7 @@
 """Runs a command that ends when its parent ends, however the parent dies.
 
-Run as a script, ``python die_with_parent.py PARENT_PID COMMAND …``: it has Linux send SIGTERM at
-the parent's death, and becomes COMMAND. It imports nothing of ours, so that this costs 20 ms.
+As a script, ``python die_with_parent.py PARENT_PID COMMAND …`` has Linux send SIGTERM at the
+parent's death, and becomes COMMAND. It imports no module of ours, so that it takes only 20 ms.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """Return ``command`` so that its process ends with this process."""
+    """Return a command that runs ``command`` in a process that ends with this process."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
@@ -23,7 +23,7 @@ def main(parent: int, command: list[str]) -> None:
     """Replace this process by ``command``, tied to ``parent`` where the system can."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the call
+        if os.getppid() != parent:  # the parent died before the call
             sys.exit(1)
     os.execvp(command[0], command)
 

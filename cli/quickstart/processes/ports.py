@@ -1,9 +1,9 @@
-"""The usual ports where they are free, else any free ports.
+"""The usual ports if they are free, else any free ports.
 
     look: is it free? ──▶ reserve: no other quickstart takes it ──▶ a child binds it, later
 
 Two quickstarts that begin together would both find the usual ports free. A reservation is a name
-in Linux's abstract namespace: nothing to clean up, it ends with the process, however that ends.
+in Linux's abstract namespace, which ends with the process, however that ends, and leaves no file.
 """
 
 import socket
@@ -42,5 +42,5 @@ def _reserve(port: int) -> bool:
             name.bind(f"\0topicast quickstart port {port}")
         except OSError:
             return False
-        name.detach()  # it stays open, and ours, until this process ends
+        name.detach()  # the socket stays open until this process ends
     return True

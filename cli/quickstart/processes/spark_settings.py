@@ -12,8 +12,8 @@ JAVA_OPTIONS: Final = " ".join((*QUICK, "-XX:+UseSerialGC", "-Xshare:auto"))
 def spark_settings(folder: Path) -> dict[str, str]:
     """Return the configuration of an application that has all its files in ``folder``.
 
-    The metastore's address is not in it: it is set when the metastore is there, so that Spark
-    and the metastore start side by side.
+    It lacks the metastore's address, which is set once the metastore is there, so that Spark and
+    the metastore start side by side.
     """
     scratch = folder / "scratch"
     return {
@@ -52,7 +52,7 @@ def properties_file(folder: Path, metastore_uri: str) -> Path:
 
 
 def spark_environment(java_home: Path) -> dict[str, str]:
-    """Return what Spark's launcher reads from the environment."""
+    """Return the variables that Spark's launcher reads from the environment."""
     return {
         "JAVA_HOME": str(java_home),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -2,8 +2,8 @@
 
     start ──▶ lines, one queue for all children ──▶ Ended ──▶ end: SIGTERM, then SIGKILL
 
-A child and its own children form a session, so that Ctrl-C reaches this process alone, and they
-end with it even if it is killed (``die_with_parent``). Invariant: after ``end`` no process of any
+A child and its own children form a session, so that Ctrl-C reaches only this process. They end with
+this process even if it is killed (``die_with_parent``). Invariant: after ``end`` no process of any
 child's session is left. Only ``next`` is interrupted, so no child is left half started.
 """
 
@@ -29,7 +29,7 @@ LEFT_TIMEOUT_S: Final = 4.0  # a JVM whose Python is gone notices within 2.2 s
 KILL_TIMEOUT_S: Final = 2.0
 WAIT_TURN_S: Final = 0.02
 INTERRUPT_TURN_S: Final = 0.2  # between two looks for an interrupt
-LINES_MAX: Final = 10_000  # written and not yet read; a child that writes more waits
+LINES_MAX: Final = 10_000  # that wait to be taken; a child that writes more has to wait
 PUT_TURN_S: Final = 0.5
 PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -163,7 +163,7 @@ class Stack:
             self.end_one(name)
 
     def end_one(self, name: str) -> None:
-        """End the child ``name`` and its own children; nothing more of it is queued."""
+        """End the child ``name`` and its own children; no line of it is queued any more."""
         process = self._children[name].process
         self._ended_by_us.add(process.pid)
         if process.poll() is None:
@@ -209,7 +209,7 @@ class Stack:
             self._put(child, ChildLine(child.name, line.rstrip("\n"), log is not None))
 
     def _put(self, child: _Child, item: ChildLine | Ended) -> None:
-        """Queue ``item``, wait while the queue is full; discard it if the child is being ended."""
+        """Queue ``item``; wait while the queue is full; discard it if the child is being ended."""
         while child.process.pid not in self._ended_by_us:
             with suppress(queue.Full):
                 self._events.put(item, timeout=PUT_TURN_S)
@@ -217,13 +217,13 @@ class Stack:
 
 
 def _adopt_orphans() -> None:
-    """Adopt grandchildren whose parent has died, so that their end can be awaited."""
+    """Adopt grandchildren whose parent has died, so that this process can wait for their end."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _is_over(session: int, timeout_s: float) -> bool:
-    """Wait until no process of ``session`` is left; return whether that is so."""
+    """Wait until no process of ``session`` is left; return False after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while _members(session):
         if time.monotonic() > deadline:
@@ -233,7 +233,7 @@ def _is_over(session: int, timeout_s: float) -> bool:
 
 
 def _members(session: int) -> list[int]:
-    """Return the processes of ``session`` that live, and collect those that have ended."""
+    """Return the processes of ``session`` that live; wait for those that have ended."""
     members = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ChildProcessError):

@@ -23,7 +23,7 @@ def test_beginning_says_how_much_there_is() -> None:
 
 def test_reads_are_counted_with_those_that_were_pulled() -> None:
     lines = lines_of("It reads.", {**HOLDS, "reads": 30, "pulls": 6}, all_bytes=50_000)
-    assert lines == ["It reads.", "Of 30 reads 6 were pulled from catalogd.", *LAST]
+    assert lines == ["It reads.", "6 of 30 reads were pulled from catalogd.", *LAST]
 
 
 def test_comparisons_are_counted_with_those_that_differ() -> None:
