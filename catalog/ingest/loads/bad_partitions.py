@@ -3,8 +3,8 @@
     refused together ──▶ suspects ──half is read──▶ the rest of them … ──one is refused──▶ bad
                                                      read ◀──after a longer pause each time──┘
 
-The metastore refuses a whole call for one partition that it cannot read, and does not say which it
-is. So halves of the call are read, until that partition is found in log2(n) reads.
+If the metastore cannot read one partition, it refuses the whole call, and does not say which
+partition it is. So catalogd reads half of the call, and finds the partition in log2(n) reads.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,17 +27,17 @@ class _Bad:
     """A partition that the metastore cannot read."""
 
     error: str
-    tries: int  # that were refused
+    tries: int  # how often the metastore refused it
     retry_at: float
 
 
 class BadPartitions(Collection[str]):
-    """The partitions of one table that cannot be read, and those of which some cannot."""
+    """The bad partitions of one table, and the suspects, at least one of which is bad."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._bad: dict[str, _Bad] = {}  # at most BAD_MAX
-        self.suspects: tuple[str, ...] = ()  # the metastore refused to read these together
+        self.suspects: tuple[str, ...] = ()  # the metastore refused these in one call
 
     def __contains__(self, name: object) -> bool:
         return name in self._bad
@@ -50,16 +50,16 @@ class BadPartitions(Collection[str]):
 
     @property
     def errors(self) -> Mapping[str, str]:
-        """Why each of them cannot be read."""
+        """Why each bad partition cannot be read."""
         return {name: one.error for name, one in self._bad.items()}
 
     @property
     def retry_at(self) -> float:
-        """When the next of them is to be read again; infinite if there is none."""
+        """When to read the next bad partition again; infinite: there is none."""
         return min((one.retry_at for one in self._bad.values()), default=inf)
 
     def of(self, selector: Selector | None, columns: Sequence[Column]) -> str:
-        """Return a partition that ``selector`` selects and that cannot be read, and why; else "".
+        """Return a bad partition that ``selector`` selects, with the reason; "": there is none.
 
         ``selector`` None: every partition.
 
@@ -71,7 +71,7 @@ class BadPartitions(Collection[str]):
         return next((f"{name}: {self._bad[name].error}" for name in found), "")
 
     def next(self, is_unread: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return half of the suspects that are unread, or else a bad partition that is due."""
+        """Return half of the unread suspects; without any, a bad partition that is due."""
         self.suspects = tuple(filter(is_unread, self.suspects))
         if self.suspects:
             return self.suspects[: max(len(self.suspects) // 2, 1)]
@@ -79,19 +79,19 @@ class BadPartitions(Collection[str]):
         return tuple(islice(due, 1))
 
     def on_changed(self, name: str) -> None:
-        """Read ``name`` soon, if it is bad: perhaps it was mended."""
+        """Read ``name`` soon, if it is bad: the change may have mended it."""
         if name in self._bad:
             self._bad[name].retry_at = -inf
 
     def on_read(self, names: Collection[str]) -> None:
-        """Note that ``names`` could be read."""
+        """Note that the metastore could read ``names``."""
         read = set(names)
         for name in self._bad.keys() & read:
             del self._bad[name]
         self.suspects = tuple(name for name in self.suspects if name not in read)
 
     def on_refused(self, names: tuple[str, ...], error: str) -> str | None:
-        """Suspect ``names``, which could not be read together; a single name is bad: return it."""
+        """Suspect ``names``, which the metastore refused in one call; return a single name: bad."""
         self.suspects = names
         if len(names) > 1:
             return None

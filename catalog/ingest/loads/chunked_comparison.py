@@ -1,15 +1,15 @@
-"""ChunkedComparison: compares a large table of which events are missing, which stays as it is.
+"""ChunkedComparison: compares a large table, events of which are missing, while readers keep it.
 
-    names ──next──▶ chunk ──accept──▶ slices ──▶ the next chunk … ──over──▶ what differs is read
+    names ──next──▶ chunk ──accept──▶ slices ──▶ the next chunk … ──over──▶ differences are read
                 events meanwhile ──▶ ``need`` ─────────────────────────────────────┘
 
 If catalogd read the table as a whole, the table would be LOADING: readers would lose it, and get
-all of it again. So catalogd reads its partitions a chunk at a time, and discards each chunk once it
-is compared. Memory: a chunk, and the names.
+all of it again. So catalogd reads the partitions a chunk at a time, and discards each chunk after
+the comparison. Memory: a chunk, and the names.
 
-Invariant: nothing of the table is published before all of it was compared, so that readers never
-see some of the lost changes without the others. If a partition changes after its chunk was read, an
-event names it, and catalogd reads it again with the partitions that differ.
+Invariant: catalogd publishes nothing of the table before the whole table is compared, so that
+readers never see some of the lost changes without the others. If a partition changes after its
+chunk was read, an event names the partition, and catalogd reads it with those that differ.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ class ChunkedComparison:
     def __init__(
         self, tables: Tables, table: TableId, names: Sequence[str] | None, *, need: Need
     ) -> None:
-        """Compare ``table`` as the metastore lists it; ``names`` None: it is to be listed.
+        """Compare ``table``; ``names``: its partitions in the metastore; None: not listed yet.
 
-        ``need``: of the events that wait for it; those that come meanwhile are merged into it.
+        ``need``: of the events that wait for the comparison; later needs are merged into it.
         """
         self._tables = tables
         self.table = table
@@ -44,10 +44,10 @@ class ChunkedComparison:
         self.awaited = False  # somebody syncs the table
         self._listed = names is not None
         self._count = 0  # of the names
-        self._left = 0  # of them, not yet compared
-        self._rest: Iterator[str] = iter(())  # listed, and not yet read
-        self._next: tuple[str, ...] = ()  # the first of them
-        self._slices: Iterator[None] | None = None  # of what was listed or read
+        self._left = 0  # how many of the names are not yet compared
+        self._rest: Iterator[str] = iter(())  # names that are not in a chunk yet
+        self._next: tuple[str, ...] = ()  # the names of the next chunk
+        self._slices: Iterator[None] | None = None  # of the names, or of the chunk that was read
         if names is not None:
             self._list(names)
 
@@ -58,7 +58,7 @@ class ChunkedComparison:
 
     @property
     def has_slices(self) -> bool:
-        """Whether something that was read is still to be compared."""
+        """Whether slices of the last answer are still to be compared."""
         return self._slices is not None
 
     @property
@@ -68,7 +68,7 @@ class ChunkedComparison:
 
     @property
     def differs_much(self) -> bool:
-        """Whether so much differs that the table is to be loaded again instead."""
+        """Whether so many partitions differ that the table is loaded instead."""
         return len(self.need.names) > DIFFERING_MAX
 
     @property
@@ -80,7 +80,7 @@ class ChunkedComparison:
         return f"events are missing, and {done} of {self._count} partitions are compared"
 
     def next(self) -> TableRequest:
-        """Return what to read now."""
+        """Return the request of the names, or of the next chunk."""
         db, name = self.table
         self.reading = True
         if not self._listed:
@@ -88,25 +88,25 @@ class ChunkedComparison:
         return TableRequest(db=db, table=name, obj=False, whole=False, names=self._next)
 
     def list_later(self) -> None:
-        """Keep no names until the table is compared."""
+        """Drop the names, and list them again once it is this table's turn."""
         self._listed, self._rest, self._next, self._slices = False, iter(()), (), None
         self._count = self._left = 0
 
     def give_back(self) -> None:
-        """Read the same once more: the metastore has not answered."""
+        """Make the same request once more: the metastore has not answered."""
         self.reading = False
 
     def accept(self, found: TableRead) -> None:
         """Take the answer to the last request, to be compared by ``take_slice``."""
         self.reading = False
         if not self._listed:
-            self._list(found.names or ())  # of a table that is gone, as its own struct will say
+            self._list(found.names or ())  # without names the table is gone, as its read will show
             return
         self._slices = self._differing(self._next, found.partitions)
         self._advance()
 
     def take_slice(self) -> None:
-        """Compare a slice of what was read."""
+        """Compare a slice of the last answer."""
         if self._slices is not None and next(self._slices, self) is self:
             self._slices = None
 
@@ -127,7 +127,7 @@ class ChunkedComparison:
         self._next = tuple(islice(self._rest, PARTITIONS_PER_CALL_MAX))
 
     def _gone(self, listed: frozenset[str]) -> Iterator[None]:
-        """Need what is held and not ``listed``, slice by slice."""
+        """Need the held partitions that are not ``listed``, slice by slice."""
         count = 0
         for block in self._tables.blocks(self.table):
             self.need.names.update(dict.fromkeys(one for one in block if one not in listed))
@@ -137,7 +137,7 @@ class ChunkedComparison:
                 yield
 
     def _differing(self, names: Sequence[str], found: Mapping[str, bytes]) -> Iterator[None]:
-        """Need those of ``names`` that are not held as they were ``found``, slice by slice."""
+        """Need each of ``names`` whose held struct differs from the ``found`` one, by slices."""
         for at in range(0, len(names), SLICE_MAX):
             some = names[at : at + SLICE_MAX]
             held = dict(self._tables.structs(self.table, some))
@@ -152,5 +152,5 @@ def _equal(there: bytes | None, held: bytes | None) -> bool:
         return there is held
     try:
         return there == held or same_struct(there, held)
-    except WireError:  # the read says why
+    except WireError:  # the read of the partition will report the error
         return False

@@ -3,21 +3,21 @@
     names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──written──▶ confirmed by a poll ──▶ confirmed
                       dirty ◀── changed meanwhile ◀──────┴─────────────┘
 
-The table is COMPLETE once all is confirmed. If it is written without a pause, something is dirty
-whenever a poll ends. So what changes towards the end is read together, in rounds; once a poll
-brings changes of these partitions only, the table is as it was when they were read. After
-ROUNDS_MAX rounds the load is finished even so: a partition may be newer than another then. What is
-dirty at the end is left to be read as of any other table.
+The table is COMPLETE once every partition is confirmed. If the table is written without a pause,
+some partition is dirty whenever a poll ends. So the load reads all dirty partitions together, in
+rounds. Once a poll brings changes of these partitions only, the table is as it was when the round
+read them. After ROUNDS_MAX rounds the load ends anyway, so that one partition may be newer than
+another. The loader then reads the partitions that are still dirty, as of any other table.
 
-A selection that somebody waits for is read first, in every second chunk at most. It can be
-answered once every partition that it selects is confirmed at one time, at the latest with all.
+The load reads a selection that somebody waits for first, in every second chunk at most. catalogd
+can answer the selection once all its partitions are confirmed at one time, at the latest with all.
 
-If the metastore refuses a chunk, one of its partitions cannot be read: it is searched for
-(bad_partitions.py), and the rest is read and followed. The table stays LOADING, so that selections
-of other partitions are answered and a selection of a bad partition never is.
+If the metastore refuses a chunk, it cannot read one of the partitions. The load searches for that
+partition (bad_partitions.py), and reads and follows the others. The table stays LOADING, so that
+catalogd answers selections of other partitions, and never a selection of a bad partition.
 
 Invariant: a partition is in ``rest``, in ``dirty``, being read, in ``chunks``, in ``bad``, or is
-confirmed: it was written since it changed, and a poll that began after its read brought no change.
+confirmed: catalogd has written its read, and a poll that began after the read brought no change.
 A chunk is published in slices, so that no turn takes long, in the order in which it was read.
 """
 
@@ -41,10 +41,10 @@ PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
 SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
 ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same partitions change
-SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for these
+SELECTIONS_MAX: Final = 64  # of one table, to be read first; further selections wait for these
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
 
-_DIRTY: Final = 1 << 62  # in the place of a chunk's number: it is to be read again
+_DIRTY: Final = 1 << 62  # in place of a chunk's number: the partition is to be read again
 
 
 @dataclass(slots=True)
@@ -53,14 +53,14 @@ class LoadedChunk:
 
     number: int
     names: tuple[str, ...]
-    confirmed_by: int  # the poll; 0: none is needed
+    confirmed_by: int  # the poll; 0: no poll is needed
     slices: int  # not yet written
 
 
 class Kind(Enum):
     """The content of a chunk."""
 
-    NAMES = "names"  # of the partitions that there are; nothing else is read before them
+    NAMES = "names"  # of all partitions; no partition is read before them
     NEXT = "next"  # partitions that were never read
     SELECTED = "selected"  # partitions that somebody waits for
     ROUND = "round"  # all that changed meanwhile, with nothing else left
@@ -74,8 +74,8 @@ class ChunkRead:
     kind: Kind
     names: tuple[str, ...] = ()
     dirty: Mapping[str, int] = field(default_factory=dict)
-    """Those of them that were dirty, by oldest event's seq."""
-    new: int = 0  # how many of them were never read
+    """The dirty ones among ``names``, by the oldest event's seq."""
+    new: int = 0  # how many of ``names`` were never read
 
 
 @dataclass(slots=True)
@@ -83,13 +83,13 @@ class Awaited:
     """A selection that somebody waits for."""
 
     matches: Matches
-    unscanned: deque[str]  # names that may be selected and were not confirmed when it was requested
+    unscanned: deque[str]  # names on which ``matches`` was not tried yet
     missing: list[str] = field(default_factory=list)  # selected; those at the end may be confirmed
     unread: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    """Those that are to be read for it; some may be read by now for another reason."""
+    """Selected names that are to be read first; the load may have read some of them since."""
 
     def add(self, names: Iterable[str]) -> None:
-        """Wait for those of ``names`` that are selected, too."""
+        """Also wait for the selected names among ``names``."""
         selected = [name for name in names if self.matches(name)]
         self.missing += selected
         self.unread.update(dict.fromkeys(selected))
@@ -102,7 +102,7 @@ class ChunkedLoad:
     table: TableId
     clock: Clock
     rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
-    keys: tuple[str, ...] = ()  # its partition columns
+    keys: tuple[str, ...] = ()  # the table's partition columns
     refused: int = 0  # loads of this table that failed before this load
     dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
     reading: ChunkRead | None = None
@@ -111,10 +111,10 @@ class ChunkedLoad:
     issued: int = 0  # the number of the newest chunk
     polled: int = 0  # the newest poll that has ended
     rounds: int = 0  # reads of all that was dirty, with nothing else left
-    closing: dict[str, None] = field(default_factory=dict)  # what the newest of them has read
+    closing: dict[str, None] = field(default_factory=dict)  # the partitions of the newest round
     names: Sequence[str] = ()  # of all partitions, sorted, as they were listed
     unconfirmed: dict[str, int] = field(default_factory=dict)
-    """By partition that is neither confirmed nor in ``rest``: the number of its newest chunk."""
+    """By partition that is neither confirmed nor in ``rest``: its newest chunk's number."""
     selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
     selected_last: bool = False  # the last chunk was of selections: the next is not
     scanned: bool = False  # names were scanned in the newest call of ``confirmed``
@@ -126,12 +126,12 @@ class ChunkedLoad:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing is left but partitions that cannot be read."""
+        """Whether only bad partitions are left."""
         return bool(self.bad) and self.rest == {} and not (self.reading or self.dirty)
 
     @property
     def wants_read(self) -> bool:
-        """Whether there is something to read now; what waits to be published is bounded."""
+        """Whether a chunk is to be read now: there is one, and few slices wait."""
         return self._is_free and (self.clock.now >= self.bad.retry_at or self._has_unread)
 
     @property
@@ -140,15 +140,15 @@ class ChunkedLoad:
 
     @property
     def _has_unread(self) -> bool:
-        """Whether there is something to read that is not a bad partition."""
+        """Whether a partition that is not bad is to be read."""
         if self.bad.suspects:
             return True
         if self.selected_last and self.chunks and self.awaited:
-            return False  # the metastore is to answer the poll first that confirms a selection
+            return False  # first the metastore answers the poll that confirms the selection
         if self.rest is None or self.rest:
             return True
         if self.rounds and self.chunks:
-            return False  # once a poll has confirmed the newest of these reads
+            return False  # the next round begins once a poll has confirmed this round
         return bool(self.dirty) and not self.finished
 
     @property
@@ -159,7 +159,7 @@ class ChunkedLoad:
 
     @property
     def text(self) -> str:
-        """How far the load is; at its end, why it goes on."""
+        """How far the load is, as text; at its end, why it goes on."""
         if self.rest is None:
             return "its partitions are being listed"
         if self.is_stuck:
@@ -171,12 +171,12 @@ class ChunkedLoad:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody may wait for a selection."""
+        """Whether somebody may wait for a selection that is not confirmed."""
         return any(one.missing or one.unscanned for one in self.selections.values())
 
     @property
     def finished(self) -> bool:
-        """Whether all is published, and confirmed unless the table is written without a pause."""
+        """Whether all partitions are published, and confirmed except as the rounds allow."""
         if self.rest is None or self.rest or self.reading or self.chunks or self.bad:
             return False
         return self.rounds >= ROUNDS_MAX or self.dirty.keys() <= self.closing.keys()
@@ -185,7 +185,7 @@ class ChunkedLoad:
     def seq(self) -> int | None:
         """The arrival number of the oldest event that would be left if the load ended now.
 
-        None: there is none, or partitions are missing, so that nothing is answered from memory.
+        None: there is none, or partitions are missing, so that no selection is answered.
         """
         known = self.rest is not None and not self.rest
         return next(iter(self.dirty.values()), None) if known else None
@@ -198,7 +198,7 @@ class ChunkedLoad:
         return self.awaited or not (self.rest is None or self.rest or reads)
 
     def mark_dirty(self, names: Iterable[str], *, seq: int) -> None:
-        """Read the partitions ``names`` later, or again; ``seq``: of the event that says so."""
+        """Read the partitions ``names`` later, or again; ``seq``: of the event that names them."""
         changed = [name for name in names if self.rest is None or name not in self.rest]
         for name in changed:
             self.bad.on_changed(name)
@@ -210,12 +210,12 @@ class ChunkedLoad:
             awaited.add(changed)
 
     def confirmed(self, selector: Selector, columns: Sequence[Column]) -> bool:
-        """Return whether all that ``selector`` selects is confirmed; if not, read it first.
+        """Return whether all partitions of ``selector`` are confirmed; if not, read them first.
 
         Raises:
             UsageError: the selector is not valid for a table with these partition ``columns``.
 
-        Cost: O(SCANNED_MAX); it is to be called again in each turn.
+        Cost: O(SCANNED_MAX); the caller calls it again in each turn.
         """
         self.scanned = False
         if self.bad.of(selector, columns):
@@ -236,7 +236,7 @@ class ChunkedLoad:
         return self._is_confirmed(awaited)
 
     def next(self) -> TableRequest:
-        """Return what to read now."""
+        """Return the request of the next chunk."""
         kind, names = self._choose()
         for awaited in self.selections.values():
             for name in names if awaited.unread else ():
@@ -258,9 +258,9 @@ class ChunkedLoad:
         )
 
     def refuse(self, error: str) -> None:
-        """Look for the partition of the chunk being read that the metastore cannot read.
+        """Search the chunk being read for the partition that the metastore cannot read.
 
-        The rest of them is read again. Cost: O(names).
+        The other partitions are read again. Cost: O(names).
         """
         chunk = self._end_unanswered()
         if chunk.kind is Kind.ROUND:
@@ -269,7 +269,7 @@ class ChunkedLoad:
         again = (name for name in chunk.names if name not in chunk.dirty and name not in self.bad)
         self.rest = dict.fromkeys(again) | self.rest
         bad = self.bad.on_refused(chunk.names, error)
-        if bad is not None:  # nobody is to wait for it
+        if bad is not None:  # no selection waits for a bad partition
             self.rest.pop(bad, None)
             self.dirty.pop(bad, None)
             self.unconfirmed[bad] = _DIRTY
@@ -277,10 +277,10 @@ class ChunkedLoad:
             self.selections = {one: awaited for one, awaited in left if not awaited.matches(bad)}
 
     def give_back(self) -> None:
-        """Read the same chunk once more: the metastore has not answered."""
+        """Read the same partitions once more: the metastore has not answered."""
         chunk = self._end_unanswered()
         names = tuple(name for name in chunk.names if name not in self.bad)
-        if chunk.kind is Kind.ROUND:  # it does not count: what it took is as unread as before
+        if chunk.kind is Kind.ROUND:  # a round without an answer does not count
             self.closing = {name: None for name in self.closing if name not in chunk.dirty}
             self.rounds -= 1
         elif self.rest is not None:
@@ -317,12 +317,12 @@ class ChunkedLoad:
         return one
 
     def on_poll_done(self, poll: int) -> None:
-        """Note what ``poll`` confirms; its events were marked dirty before."""
+        """Confirm the chunks read before ``poll`` began; its events are marked dirty already."""
         self.polled = max(self.polled, poll)
         self._close()
 
     def on_struct(self) -> None:
-        """Let what is dirty be read once more: the struct that is published is newer."""
+        """Read the dirty partitions once more: the published struct is newer than the round."""
         self.closing = {}
         if self.reading is not None and self.reading.kind is Kind.ROUND:
             self.reading = replace(self.reading, kind=Kind.NEXT)
@@ -342,7 +342,7 @@ class ChunkedLoad:
             assert all(self.unconfirmed.get(name, 0) >= chunk.number for name in chunk.names)
 
     def _choose(self) -> tuple[Kind, tuple[str, ...]]:
-        """Return what to read now: the next chunk, of selected partitions every second time."""
+        """Return the next chunk to read; every second one may be of selected partitions."""
         if self.rest is None:
             return Kind.NAMES, ()
         if probe := self.bad.next(self._is_unread):
@@ -353,13 +353,13 @@ class ChunkedLoad:
             some = selected or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
             return Kind.SELECTED if selected else Kind.NEXT, some
         few = len(self.closing) + len(self.dirty) <= PARTITIONS_PER_READ_MAX
-        few = few and not self.bad  # then there is no end to close in on
+        few = few and not self.bad  # with a bad partition the load does not end
         self.closing = (self.closing if few else {}) | dict.fromkeys(self.dirty)
         self.rounds += 1
         return Kind.ROUND, tuple(self.closing)
 
     def _end_unanswered(self) -> ChunkRead:
-        """End the chunk being read without an answer: what was dirty of it is dirty again."""
+        """End the chunk being read without an answer: its dirty partitions are dirty again."""
         chunk, self.reading = self.reading, None
         assert chunk is not None
         since = {name: seq for name, seq in self.dirty.items() if name not in chunk.dirty}
@@ -374,7 +374,7 @@ class ChunkedLoad:
             for name in chunk.names:
                 if self.unconfirmed.get(name) == chunk.number:
                     del self.unconfirmed[name]
-            if len(self.selections) >= SELECTIONS_MAX:  # those that are confirmed make room
+            if len(self.selections) >= SELECTIONS_MAX:  # confirmed selections make room
                 left = self.selections.items()
                 self.selections = {one: a for one, a in left if not self._is_confirmed(a)}
 
@@ -389,11 +389,11 @@ class ChunkedLoad:
         return awaited
 
     def _next_awaited(self) -> tuple[str, ...]:
-        """Return partitions that are selected and not read, an equal share of each selection."""
+        """Return unread partitions of selections, an equal share of each selection."""
         waiting = [one for one in self.selections.values() if one.unread]
         names: dict[str, None] = {}
         for awaited in waiting:
-            share = PARTITIONS_PER_READ_MAX // len(waiting)  # they are SELECTIONS_MAX at most
+            share = PARTITIONS_PER_READ_MAX // len(waiting)  # SELECTIONS_MAX at most, so never 0
             unread = filter(self._is_unread, awaited.unread)
             names.update(dict.fromkeys(islice(unread, share)))
         return tuple(names)

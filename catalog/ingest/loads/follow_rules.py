@@ -6,10 +6,10 @@ The first of these that is set decides whether events of a table are off:
 
     off before and after ──▶ SKIP        off before, on after ──▶ RELOAD        else ──▶ APPLY
 
-For an event that has the table's object, the parameters in that object count; for others, those of
-the held object. catalogd always follows the parameter itself, and databases. The held content of a
-table that is off is as of its last read: neither events nor comparisons change it, but an
-operator's refresh does.
+An event that has the table's object is judged by the parameters in that object, any other event by
+those of the held object. catalogd always follows databases, and changes of the parameter itself. A
+table that is off keeps the content of its last read: neither events nor comparisons change it, but
+an operator's refresh does.
 """
 
 import json
@@ -40,11 +40,11 @@ class Follow(Enum):
 
     APPLY = "apply"
     SKIP = "skip"
-    RELOAD = "reload"  # its table is followed again: it is read alone, and whole
+    RELOAD = "reload"  # its table is followed again, so it is read whole
 
 
 class FollowRules:
-    """The rules, over what is held."""
+    """The rules, applied to held tables and databases."""
 
     def __init__(
         self,
@@ -54,27 +54,27 @@ class FollowRules:
         pending: Callable[[TableId], bool],
         off_by_default: bool,
     ) -> None:
-        """``pending``: whether a table is being read, for events that do not tell the parameter."""
+        """``pending``: whether a table is being read; for events without the table's object."""
         self._pending = pending
         self._namespace = namespace
         self._tables = tables
         self._off_by_default = off_by_default
         self._absent = Newest[TableId, None](ABSENT_MAX)
-        """Tables that were created, or renamed, while they were off; not over a restart."""
-        self._on_again: list[str] = []  # databases since ``take_on_again``
+        """Tables that were created or renamed while they were off; empty after a restart."""
+        self._on_again: list[str] = []  # databases followed again since ``take_on_again``
 
     def is_off(self, table: TableId) -> bool:
-        """Return whether ``table`` is not followed, as far as is held or was told."""
+        """Return whether ``table`` is not followed, by the held objects and earlier events."""
         if table in self._absent and self._namespace.find(table) is None:
             return True
         return self._off_with(self._own(table), table[0])
 
     def database_is_off(self, db: str) -> bool:
-        """Return whether tables of ``db`` that do not say otherwise are not followed."""
+        """Return whether tables of ``db`` without a parameter of their own are not followed."""
         return self._off_with(None, db)
 
     def judge(self, event: RawEvent, dirty: Sequence[Dirty]) -> tuple[Follow, tuple[Dirty, ...]]:
-        """Return what becomes of ``event``, and of which of the objects that it makes ``dirty``."""
+        """Return whether catalogd follows ``event``, and for which objects of ``dirty``."""
         told = _told(event)
         if told is None:
             kept = tuple(one for one in dirty if not self._is_skipped(one))
@@ -83,7 +83,7 @@ class FollowRules:
         return follow, () if follow is Follow.SKIP else tuple(dirty)
 
     def _is_skipped(self, one: Dirty) -> bool:
-        """Return whether an event that does not tell the parameter changes nothing of ``one``."""
+        """Return whether an event without the table's object leaves ``one`` as it is."""
         if isinstance(one, DirtyDatabase):
             return False
         table = one.db, one.table
@@ -108,9 +108,9 @@ class FollowRules:
         return Follow.APPLY
 
     def ignores(self, table: TableId, thrift: bytes | None) -> bool:
-        """Return whether what was read of ``table``, for no event of it, is ignored: it is off.
+        """Return whether a read of ``table`` that no event has caused is ignored, as it is off.
 
-        ``thrift``: its struct as it was read; None: it is gone.
+        ``thrift``: the struct that was read; None: the table is gone.
         """
         held = self._namespace.find(table) is not None
         if held and not self.is_off(table):
@@ -123,31 +123,31 @@ class FollowRules:
         return off
 
     def is_left(self, table: TableId) -> bool:
-        """Return whether it is no difference that only one side has ``table``, as it is off."""
+        """Return whether ``table``, which only one side has, is no difference: it is off."""
         if self._namespace.find(table) is None:
             return table in self._absent
         return self.is_off(table)
 
     def stays_off(self, table: TableId, thrift: bytes | None) -> bool:
-        """Return whether ``table`` is off, and ``thrift``, if it was read, says so, too."""
+        """Return whether ``table`` is off by the held struct, and by ``thrift`` if it was read."""
         if not self.is_off(table):
             return False
         return thrift is None or self._off_with(_of_table(thrift), table[0])
 
     def off_among(self, databases: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``databases`` that are off, before they are written.
+        """Return the ``databases`` that are off; for ``note_written``, before they are written.
 
-        Also new databases: their tables may have been left out before the database was read.
+        New databases are included: catalogd may have left out their tables before.
         """
         return tuple(db for db in databases if self.database_is_off(db))
 
     def note_written(self, off_before: Iterable[str]) -> None:
-        """Note which databases that were off before they were written are followed again."""
+        """Note which databases of ``off_before`` are followed again after they were written."""
         held = (db for db in off_before if self._namespace.has_database(db))
         self._on_again += [db for db in held if not self.database_is_off(db)]
 
     def take_on_again(self) -> tuple[str, ...]:
-        """Hand over the databases that are followed again since the last call."""
+        """Remove and return the databases that are followed again since the last call."""
         found, self._on_again = tuple(self._on_again), []
         for db in found:
             for table in [one for one in self._absent if one[0] == db]:
@@ -169,7 +169,7 @@ class FollowRules:
 def _of_table(thrift: bytes) -> str | None:
     """Return the parameter of a table; None: it has none, or cannot be read.
 
-    Nearly no table has it, and those are not decoded.
+    Nearly all tables lack the parameter, and are not decoded.
     """
     if PARAMETER.encode() not in thrift:
         return None
@@ -181,7 +181,7 @@ def _of_table(thrift: bytes) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _of_database(struct: bytes) -> str | None:
-    """Return the parameter of a database; None: it has none, or cannot be read."""
+    """Return the parameter of a database; None: it has none, or is not decodable."""
     try:
         return read_database(struct, 0).parameters.get(PARAMETER)
     except WireError:
@@ -189,7 +189,7 @@ def _of_database(struct: bytes) -> str | None:
 
 
 def _told(event: RawEvent) -> tuple[str | None, str | None] | None:
-    """Return the parameter before and after ``event``; None: it does not hold the table."""
+    """Return the parameter before and after ``event``; None: it lacks the table's object."""
     if event.message_format in JSON_FORMATS and PARAMETER not in event.message:
         held = any(f'"{name}"' in event.message for name in (_ONE, _AFTER))
         return (None, None) if held else None
@@ -204,7 +204,7 @@ def _told(event: RawEvent) -> tuple[str | None, str | None] | None:
 
 
 def _parameter(text: str) -> str | None:
-    """Return the parameter of a table as events hold it; None: it has none, or cannot be read."""
+    """Return the parameter of a table as JSON has it; None: it has none, or is not decodable."""
     if PARAMETER not in text:
         return None
     try:

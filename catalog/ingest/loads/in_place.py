@@ -1,16 +1,16 @@
 """InPlace: applies the objects in events to the held content, without a call of the metastore.
 
 An event has the object as its writer sent it, perhaps without parameters that the server leaves out
-of messages, and it may be older than a read since. So an object is applied only if one of these is
-proved; else catalogd reads it from the metastore:
+of messages, and the object may be older than a read since. So catalogd applies an object only if
+one of these is proved; it reads any other from the metastore:
 
     altered   the event's object before the change equals the held object, and has the same fields
-    renamed   likewise, of a partition without column statistics in the event
+    renamed   as altered, if the held partition has no column statistics
     added     the object has the fields and parameters of a partition of the table, held now or once
     dropped   nothing is left that could differ
     written   the object itself stays as it is held
 
-A table that is being read already is read again: the result under way may be newer than the event.
+An object of a table that is being read is read again, too: the result may be newer than the event.
 Invariant: the held content after an event equals what the metastore had after that event.
 """
 
@@ -39,22 +39,22 @@ from ...model.tables import Tables
 from ..events.thrift_json import parsed, struct_bytes
 from .needs import Extent, Need, WriteTables
 
-_TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last
+_TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # the metastore lacks the last
 _PARTITION_DB, _PARTITION_TABLE = "2", "3"
-_SERVERS: Final = ("19", "25")  # of a table in Hive 4: its write and id, which only servers say
+_SERVERS: Final = ("19", "25")  # of a table in Hive 4: its write and id, which only servers send
 _WRITE: Final = "10"  # of a partition
 _NO_WRITES: Final[tuple[object, ...]] = ({"i64": -1}, {"i64": 0})
-OBJECTS_MAX: Final = 1_000  # that are applied of one batch, 0.2 ms each; the others are read
-SAID_BYTES_MAX: Final = 8 << 20  # likewise of messages: 48 ms for a megabyte of them
-STATISTICS: Final = b"COLUMN_STATS_ACCURATE"  # 3.1 sets it anew after it has written of a rename
+OBJECTS_MAX: Final = 1_000  # of one batch that are applied, 0.2 ms each; further ones are read
+SAID_BYTES_MAX: Final = 8 << 20  # of their messages, 48 ms each megabyte
+STATISTICS: Final = b"COLUMN_STATS_ACCURATE"  # Hive 3.1 changes it after the event of a rename
 
 
-SHAPED_MAX: Final = 1_000  # tables; the shapes of the partitions of one take 0.5 KB
-SHAPES_MAX: Final = 4  # of a table: as partitions are added, and with what statistics add to them
+SHAPED_MAX: Final = 1_000  # tables, each with 0.5 KB of shapes
+SHAPES_MAX: Final = 4  # of a table: of new partitions, and of partitions with statistics
 
 
 class _Shape(NamedTuple):
-    """The fields and parameters of a partition, and its ``write``, which a message may lack."""
+    """A digest of a partition's fields and parameters, and its ``write``, which events may lack."""
 
     digest: bytes
     write: int | None
@@ -70,28 +70,28 @@ class _Applied:
 
 
 class InPlace:
-    """The events of one batch that are applied; ``take`` one after the other, then ``results``."""
+    """Applies the objects of one batch: ``take`` one after the other, then ``results``."""
 
     def __init__(self, tables: Tables, *, pending: Callable[[TableId], bool]) -> None:
         """``pending``: whether a table is being read, or is about to be."""
         self._tables = tables
         self._pending = pending
-        self._enabled = False  # the metastore leaves parameters out of events, or does not say
+        self._enabled = False  # whether events have all parameters, as the metastore says
         self._shapes = Newest[tuple[TableId, int], tuple[_Shape, ...]](SHAPED_MAX)
-        """By table and incarnation, of partitions that were held since the connection began."""
+        """By table and incarnation: of partitions held at some time in this connection."""
         self._batch: dict[TableId, _Applied] = {}
         self._count = 0  # objects that were applied of this batch
-        self._said_bytes = 0  # of the messages that were looked at for this batch
+        self._said_bytes = 0  # of the messages of this batch that were decoded
 
     def begin(self, *, enabled: bool) -> None:
-        """Go on with a new connection: behind it may be another release, or another setting."""
+        """Begin a new connection, whose server may have another release or setting."""
         self._enabled = enabled
         self._shapes.clear()
 
     def take(self, dirty: Dirty, *, said_bytes: int) -> bool:
-        """Apply what an event says of ``dirty``; return False if it has to be read.
+        """Apply the content that an event has of ``dirty``; return False if it must be read.
 
-        ``said_bytes``: the size of its message.
+        ``said_bytes``: the size of the event's message.
         """
         if not self._enabled or isinstance(dirty, DirtyDatabase) or self._count >= OBJECTS_MAX:
             return False
@@ -121,7 +121,7 @@ class InPlace:
         return taken
 
     def results(self, seq: int) -> tuple[WriteTables, ...]:
-        """Remove and return what was applied of the events with this number, to be published."""
+        """End the batch with arrival number ``seq``; return the applied objects, to be written."""
         batch, self._batch, self._count, self._said_bytes = self._batch, {}, 0, 0
         if not batch:
             return ()
@@ -195,7 +195,7 @@ class InPlace:
         return True
 
     def _added(self, table: TableId, said: Said) -> bytes | None:
-        """Return an added partition; None: it is not proved that the metastore returns it so."""
+        """Return an added partition; None: nothing proves that the metastore returns it so."""
         names = _of_partitions(table)
         for known in self._shapes.get(self._incarnation(table), ()):
             after = _bytes(said, names, write=known.write)
@@ -209,7 +209,7 @@ class InPlace:
         return after if shape(after) == shape(sample) else None
 
     def _altered(self, table: TableId, held: bytes, content: Content) -> bytes | None:
-        """Return an altered partition; None: it is not proved that the metastore returns it so."""
+        """Return an altered partition; None: nothing proves that the metastore returns it so."""
         assert content.before is not None
         assert content.after is not None
         names, write = _of_partitions(table), _write_of(held)
@@ -217,7 +217,7 @@ class InPlace:
         before = _bytes(content.before, names, write=write)
         if not same_struct(held, before) or _ids(held) != _ids(after):
             return None
-        if len(held) != len(after):  # else it has the same parameters, as a rule
+        if len(held) != len(after):  # of equal length, they usually have the same parameters
             self._note_shape(table, held)
         return after
 
@@ -260,7 +260,7 @@ def _digest(partition: bytes) -> bytes:
 
 
 def _write_of(partition: bytes) -> int | None:
-    """Return the transaction's write that a partition is of; None before Hive 4."""
+    """Return the id of the write that a partition is of; None before Hive 4."""
     found = (read_int(partition, one) for one in fields(partition) if str(one.id) == _WRITE)
     return next(found, None)
 
@@ -274,11 +274,11 @@ def _bytes(
 ) -> bytes:
     """Return the bytes of an object, with ``names`` as Hive keeps them, in lower case.
 
-    ``left_out``: fields. ``write``: of a transaction, as what is held says it. In Hive 4 clients,
-    events and the metastore say without a transaction 0, -1 or nothing for one partition.
+    ``left_out``: fields to omit. ``write``: the held partition's. For the same partition without a
+    transaction clients, events and the metastore of Hive 4 send 0, -1 or nothing.
 
     Raises:
-        WireError: it is not a struct, or it is of a transaction.
+        WireError: ``said`` is not a struct, or is of a transaction.
     """
     kept = {number: of for number, of in _decoded(said).items() if number not in left_out}
     if write is not None:

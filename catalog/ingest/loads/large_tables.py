@@ -1,10 +1,10 @@
-"""LargeTables: the tables that are too large for one read: their partitions are read in chunks.
+"""LargeTables: the tables that are too large for one read, so that they are read in chunks.
 
     chunked_load.py          LOADING   chunk ──▶ slices, one published a turn ──▶ COMPLETE
     chunked_comparison.py    compared  chunk ──▶ slices, one compared a turn ──▶ differences read
 
-The loader orders the chunks, and says when an event or a poll has come. If a table is to be read in
-another way, because it vanished, was refused or differs, the loader gets a need of it.
+The loader orders the chunks, and passes events and polls on. If a table has to be read in another
+way, because it vanished, was refused or differs, the loader gets a need of it.
 Invariants: a table is LOADING or compared, never both; one chunk of a table is read at a time.
 """
 
@@ -31,7 +31,7 @@ from .needs import (
 )
 
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
-COMPARED_MAX: Final = 8  # large tables at once: the names of each are in memory
+COMPARED_MAX: Final = 8  # tables at once, as the names of their partitions are in memory
 
 LargeTable = ChunkedLoad | ChunkedComparison
 
@@ -52,8 +52,8 @@ class LargeTables:
 
         Args:
             clock: The time of the turn.
-            events: Counts the needs of compared tables, too.
-            need: Called with what is to be read of a table that is not read in chunks any more.
+            events: Also counts the needs of compared tables.
+            need: Called with a table's need once the table is not read in chunks any more.
             needed: Returns whether a table's own struct is to be read, or is being read.
             loaded: Returns whether a table is held.
         """
@@ -64,9 +64,9 @@ class LargeTables:
         self._loaded = loaded
         self._loads: dict[TableId, ChunkedLoad] = {}
         self._comparisons: dict[TableId, ChunkedComparison] = {}
-        self._spoiled: set[TableId] = set()  # a partition could not be read at the last load
+        self._spoiled: set[TableId] = set()  # tables whose last load met a bad partition
         self._slice_at = 0.0  # when the next slice may be published
-        self._scanned = False  # since reads were last ordered, a selection has looked at names
+        self._scanned = False  # a selection has scanned names since reads were last ordered
 
     def __contains__(self, table: TableId) -> bool:
         """Return whether ``table`` is LOADING or compared."""
@@ -76,7 +76,7 @@ class LargeTables:
 
     @property
     def left(self) -> int:
-        """How many tables are still to be read; not those that lack only what cannot be read."""
+        """How many tables are still to be read; a table that lacks only bad partitions is not."""
         return len(self._comparisons) + sum(not load.is_stuck for load in self._loads.values())
 
     @property
@@ -85,7 +85,7 @@ class LargeTables:
         return bool(self._comparisons)
 
     def is_compared(self, table: TableId) -> bool:
-        """Return whether ``table`` is compared, as events of it are missing."""
+        """Return whether ``table`` is compared."""
         return table in self._comparisons
 
     def is_loading(self, table: TableId) -> bool:
@@ -93,28 +93,28 @@ class LargeTables:
         return table in self._loads
 
     def is_spoiled(self, table: TableId) -> bool:
-        """Return whether a partition of ``table`` could not be read when it was last loaded."""
+        """Return whether the last load of ``table`` met a bad partition."""
         return table in self._spoiled
 
     def loading(self) -> dict[TableId, str]:
-        """Return how far each table is that is LOADING."""
+        """Return how far each LOADING table is, as text."""
         return {table: load.text for table, load in self._loads.items()}
 
     def comparing(self) -> dict[TableId, str]:
-        """Return how far each table is that is compared."""
+        """Return how far each compared table is, as text."""
         return {table: one.text for table, one in self._comparisons.items()}
 
     def progress(self, table: TableId) -> tuple[int, int] | None:
-        """Return how many partitions of ``table``, of how many, have been read; None: not known."""
+        """Return how many partitions of ``table`` were read, of how many; None: not known."""
         load = self._loads.get(table)
         return None if load is None or load.rest is None else (load.read, len(load.names))
 
     def bad_partitions(self) -> dict[TableId, Mapping[str, str]]:
-        """Return the partitions that cannot be read, by table, each with why."""
+        """Return the bad partitions by table, each with the reason."""
         return {table: load.bad.errors for table, load in self._loads.items() if load.bad}
 
     def bad_of(self, table: TableId, selector: Selector | None, columns: Sequence[Column]) -> str:
-        """Return which partition that ``selector`` selects cannot be read, and why; else nothing.
+        """Return a bad partition that ``selector`` selects, with the reason; empty: there is none.
 
         ``selector`` None: every partition.
 
@@ -125,16 +125,15 @@ class LargeTables:
         return "" if load is None else load.bad.of(selector, columns)
 
     def has_confirmed(self, table: TableId, selector: Selector, columns: Sequence[Column]) -> bool:
-        """Return whether the partitions that ``selector`` selects of a LOADING table are published.
+        """Return whether the partitions that ``selector`` selects of a LOADING table are confirmed.
 
-        They, and the table's own struct, are of one moment, as if the table were COMPLETE. If they
-        are not published, they are read before its other partitions. ``columns``: the table's
-        partition columns.
+        Then they and the table's own struct are of one moment, as if the table were COMPLETE. If
+        not, they are read before its other partitions. ``columns``: its partition columns.
 
         Raises:
             UsageError: the selector is not valid for this table.
 
-        Cost: at most 2 ms; it is to be called again in each turn.
+        Cost: at most 2 ms; the caller calls it again in each turn.
         """
         load = self._loads.get(table)
         if load is None or load.rest is None:
@@ -148,11 +147,11 @@ class LargeTables:
         return any(load.wants_poll(polls_begun) for load in self._loads.values())
 
     def waiting(self, scope: Scope) -> dict[TableId, int]:
-        """Return the LOADING tables of ``scope`` that events wait for, by the oldest's number.
+        """Return the LOADING tables of ``scope`` with dirty partitions, and their oldest numbers.
 
-        Events that wait for a comparison are not among these: PendingEvents counts them.
+        Compared tables are not among these: PendingEvents counts their events.
         """
-        if not self._loads:  # as in almost every turn, which looks for them several times
+        if not self._loads:  # as in almost every turn, which calls this several times
             return {}
         loads = ((table, load.seq) for table, load in self._loads.items() if scope.includes(table))
         return {table: seq for table, seq in loads if seq is not None}
@@ -164,7 +163,7 @@ class LargeTables:
         self._loads[load.table] = load
 
     def compare(self, comparison: ChunkedComparison) -> None:
-        """Compare a table of which events are missing; what differs is read at the end."""
+        """Compare a table of which events are missing; at the end the differences are read."""
         if len(self._comparisons) >= COMPARED_MAX:
             comparison.list_later()
         self._comparisons[comparison.table] = comparison
@@ -175,20 +174,20 @@ class LargeTables:
         self._loads.pop(table, None)
 
     def end_comparison(self, table: TableId, *, apart: bool = False) -> None:
-        """Have ``table`` read as a whole, if it is compared; ``apart``: it will be LOADING."""
+        """Have ``table``, if it is compared, read as a whole; ``apart``: in chunks."""
         if table in self._comparisons:
             extent = Extent.APART if apart else Extent.WHOLE
             seq = self._comparisons[table].need.seq
             self._need(table, Need(seq, extent, Incarnation.DOUBTED))
 
     def discard(self, table: TableId) -> None:
-        """Forget ``table``, but for what waits for its comparison."""
+        """Read no chunks of ``table``; the events that wait for its comparison wait for a read."""
         self.end_load(table)
         self.end_comparison(table)
         self._spoiled.discard(table)
 
     def read_again(self) -> None:
-        """Have every table read as a whole: what was read of it is not to be published."""
+        """Have every table read as a whole, and discard its chunks."""
         for table, load in self._loads.items():
             self._need(table, Need(NEVER if load.seq is None else load.seq, Extent.WHOLE))
         self._loads.clear()
@@ -205,7 +204,7 @@ class LargeTables:
     def absorb(self, table: TableId, need: Need) -> bool:
         """Return whether the comparison of ``table`` has taken ``need`` over, until its end.
 
-        A need of the whole table ends the comparison instead, and gets what that needs.
+        A need of the whole table ends the comparison instead, and takes the comparison's need over.
         """
         comparison = self._comparisons.get(table)
         if comparison is None:
@@ -219,7 +218,7 @@ class LargeTables:
         return False
 
     def mark_dirty(self, table: TableId, names: tuple[str, ...], *, seq: int) -> bool:
-        """Read partitions ``names`` later, or again, if ``table`` is LOADING; return if it is.
+        """Read partitions ``names`` again if ``table`` is LOADING; return whether it is.
 
         ``seq``: the arrival number of the event that has changed them.
         """
@@ -229,16 +228,16 @@ class LargeTables:
         return load is not None
 
     def on_struct(self, table: TableId) -> None:
-        """Note that the struct of ``table`` is published anew."""
+        """Note that a new struct of ``table`` is published."""
         if table in self._loads:
             self._loads[table].on_struct()
 
     # -- what is read
 
     def wanting(self) -> list[LargeTable]:
-        """Return the tables of which a chunk is to be read now, the LOADING before the compared.
+        """Return the tables of which a chunk is to be read now: LOADING ones, then compared ones.
 
-        Of both, those that somebody waits for come first.
+        In each group the tables that somebody waits for come first.
         """
         self._scanned = False
         wanting: list[LargeTable] = sorted(self._loads.values(), key=_waits)
@@ -253,7 +252,7 @@ class LargeTables:
         *,
         confirmed_by: int,
     ) -> tuple[WritePartitions | CompleteLoad, ...]:
-        """Take the answer to ``request``; it is published once poll ``confirmed_by`` has ended."""
+        """Take the answer to ``request``, which poll ``confirmed_by`` confirms; return a slice."""
         if isinstance(large, ChunkedComparison):
             if self._is_read(large):
                 large.accept(found or TableRead())
@@ -261,7 +260,7 @@ class LargeTables:
         published: tuple[WritePartitions, ...] = ()
         if self._is_read(large):
             if found is None or (large.rest is None and found.names is None):
-                del self._loads[large.table]  # the table vanished: it is read again as a whole
+                del self._loads[large.table]  # the table vanished, so it is read as a whole
                 self._need(large.table, Need(extent=Extent.WHOLE))
             else:
                 begins = not large.slices
@@ -272,9 +271,9 @@ class LargeTables:
     def on_chunk_failed(
         self, large: LargeTable, error: str, *, away: bool
     ) -> tuple[TableUnreadable, ...]:
-        """Read a chunk again; if the metastore refuses it, look for the partition that it refuses.
+        """Read a chunk again; if the metastore refused it, search for the bad partition.
 
-        A table that is compared is LOADING then. ``away``: the metastore has not answered.
+        A compared table is then read as LOADING. ``away``: the metastore has not answered.
         """
         if not self._is_read(large):
             return ()
@@ -298,7 +297,7 @@ class LargeTables:
         return (TableUnreadable(table=table, error=error),)
 
     def on_poll_done(self, poll: int) -> tuple[CompleteLoad, ...]:
-        """Note what ``poll`` confirms; its events were marked dirty before."""
+        """Confirm the chunks read before ``poll`` began; its events are marked dirty already."""
         for load in self._loads.values():
             load.on_poll_done(poll)
         return self.end_finished()
@@ -313,20 +312,20 @@ class LargeTables:
             return self.end_finished()
         loads = [load for load in self._loads.values() if load.slices]
         for load in sorted(loads, key=_waits)[:1]:
-            self._loads[load.table] = self._loads.pop(load.table)  # others come first next time
+            self._loads[load.table] = self._loads.pop(load.table)  # next time others come first
             if busy:
                 self._slice_at = self._clock.now + YIELD_S
             return (load.take_slice(), *self.end_finished())
         return self.end_finished()
 
     def slice_at(self, ordered_at: float) -> float | None:
-        """Return when the next slice is due; ``ordered_at``, when reads were ordered: at once."""
+        """Return when the next slice is due; ``ordered_at``, when reads were last ordered: now."""
         if self._scanned or any(one.has_slices for one in self._comparisons.values()):
             return ordered_at
         return self._slice_at if any(load.slices for load in self._loads.values()) else None
 
     def retry_times(self) -> list[float]:
-        """Return when bad partitions are to be read again."""
+        """Return when to read bad partitions again."""
         loads = self._loads.values()
         return [load.bad.retry_at for load in loads if load.bad and not load.reading]
 
@@ -342,7 +341,7 @@ class LargeTables:
         return tuple(CompleteLoad(table=table) for table, _ in ended)
 
     def compared(self) -> Iterator[tuple[TableId, Need]]:
-        """Yield the tables that are compared, each with what waits for it."""
+        """Yield the compared tables, each with its need."""
         yield from ((table, one.need) for table, one in self._comparisons.items())
 
     def check(self, running: Iterable[LargeTable]) -> None:
@@ -356,13 +355,13 @@ class LargeTables:
             large.check()
 
     def _is_read(self, large: LargeTable) -> bool:
-        """Return whether a chunk of ``large`` still counts: it was not ended meanwhile."""
+        """Return whether ``large`` is still read in chunks: nothing has ended it meanwhile."""
         if isinstance(large, ChunkedComparison):
             return self._comparisons.get(large.table) is large
         return self._loads.get(large.table) is large
 
     def _compare_slice(self) -> None:
-        """Compare a slice of one table; what differs of a table is dirty once all is compared."""
+        """Compare a slice of one table; after its last slice the differences are dirty."""
         for table, comparison in self._comparisons.items():
             if not comparison.has_slices:
                 continue
@@ -379,5 +378,5 @@ class LargeTables:
 
 
 def _waits(large: LargeTable) -> bool:
-    """The key that sorts what somebody waits for before the rest."""
+    """The key that sorts tables that somebody waits for before the others."""
     return not large.awaited

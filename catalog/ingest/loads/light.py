@@ -1,12 +1,11 @@
-"""Light: messages of many partitions without the objects in them, before a turn decodes them.
+"""Light: removes the objects from messages of many partitions, before a turn decodes them.
 
     {…, "partitions": [{"ds": "1"}, …], "partitionListJson": ["{…}", …]}  ──▶  {…, …: null}
 
 If an event is larger than all that one poll may apply in place, catalogd reads its partitions again
-from the metastore, so that their names are enough. Nearly all bytes of such a message are objects:
-the thread that reads events skips them string by string, and turns go on meanwhile. To decode
-100 MB would stop turns for a second even in that thread, because json runs no other thread of
-Python until it is done.
+from the metastore, so that it needs only their names. Nearly all bytes of the message are objects.
+The thread that reads events skips these string by string, so that turns go on meanwhile. If that
+thread decoded 100 MB, turns would stop for a second: json lets no other thread run until it ends.
 """
 
 import re
@@ -20,16 +19,16 @@ from .in_place import SAID_BYTES_MAX
 
 PACKED_CHARS_MIN: Final = SAID_BYTES_MAX >> 7  # gzip makes one byte of 30 to 60 of such messages
 TYPES: Final = frozenset({"ADD_PARTITION", "ALTER_PARTITIONS"})
-"""Events that name their partitions beside the objects."""
+"""Events that have the names of their partitions beside the objects."""
 
 _LIST: Final = re.compile(r'"partitionListJson"\s*:\s*(?=\[)')
 _ITEM: Final = re.compile(r'[\[,]\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*', re.DOTALL)
 
 
 def lightened(events: Iterable[RawEvent]) -> tuple[RawEvent, ...]:
-    """Return ``events``, large events without the objects of their partitions.
+    """Return ``events``, the large ones without the objects of their partitions.
 
-    An event whose message has another form is left as it is.
+    An event whose message has another form stays as it is.
     """
     return tuple(map(_lightened, events))
 
@@ -53,7 +52,7 @@ def _lightened(event: RawEvent) -> RawEvent:
 
 
 def _without_objects(text: str) -> str | None:
-    """Return ``text`` with nothing in the place of the objects; None: it has no such list."""
+    """Return ``text`` with null in place of the list of objects; None: it has no such list."""
     begins = _LIST.search(text)
     if begins is None:
         return None

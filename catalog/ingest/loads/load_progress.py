@@ -1,4 +1,4 @@
-"""Load progress: how many of the tables that are to be read have been, and how long the rest takes.
+"""Load progress: how many tables of a load are read, and how long the others will take.
 
 nothing left ──tables to read──▶ a load, measured each STEP_S ──nothing left──▶ forgotten
 """
@@ -10,15 +10,15 @@ from typing import Final
 from ....topics.clock import Clock
 
 STEP_S: Final = 1.0  # between two measurements
-STEPS_MAX: Final = 60  # by which the pace is measured: the last minute
+STEPS_MAX: Final = 60  # the pace is that of the last minute
 
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
     """A load at one moment: ``read`` tables were read, ``left`` are still to be read.
 
-    ``left_s``: how long these take at the pace of the last minute; None: not known yet, or nothing
-    is left.
+    ``left_s``: how long the latter take at the pace of the last minute; None: the pace is not known
+    yet, or no table is left.
     """
 
     read: int = 0
@@ -36,7 +36,7 @@ class LoadProgress:
         self._steps: deque[tuple[float, int]] = deque(maxlen=STEPS_MAX)  # time, and ``_read`` then
 
     def measure(self, left: int) -> LoadFacts:
-        """Return how far the load is of which ``left`` tables are still to be read."""
+        """Return how far the load is; ``left``: how many tables it has still to read."""
         now = self._clock.now
         if not left:
             self._read = self._left = 0

@@ -10,9 +10,8 @@ Partitions that are written without a pause would wait for ever. So after TOGETH
 that only events of partitions overtook, the result is published, each partition as of its read.
 Without polls no result waits for a confirmation.
 
-``seq`` is the arrival number of an event, which the poller gave to the batch of the event. A caller
-that waits for events waits for the lowest number of all dirty objects and of all reads (NEVER:
-there are none).
+``seq`` is the arrival number that the poller gave to a batch of events. All events below the lowest
+number of the dirty objects and of the reads are published (NEVER: nothing is dirty or read).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,10 +51,10 @@ from .needs import (
     WriteTables,
 )
 
-READS_MAX_DEFAULT: Final = 8  # and a poll: a metastore has 10 connections to its database
-READS_KEPT: Final = 2  # of them, for events: the background takes none of these
+READS_MAX_DEFAULT: Final = 8  # beside a poll: a metastore has 10 connections to its database
+READS_KEPT: Final = 2  # of the reads, for events: background loads leave these free
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
-TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of them is published
+TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook; the next result is published anyway
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
 
 
@@ -66,11 +65,11 @@ class InFlightRead:
     effect: Read
     needs: dict[TableId, Need]
     large: LargeTable | None = None
-    together: bool = True  # its tables are published at once, as events may connect them
+    together: bool = True  # its tables are published at once, as one event may have changed several
     done: ReadDone | None = None
-    confirmed_by: int = 0  # it is published once this poll is answered
+    confirmed_by: int = 0  # the number of the poll whose answer lets the result be published
     overtaken: dict[TableId, bool] = field(default_factory=dict)
-    """Tables that changed since it was ordered; True: not only partitions of them."""
+    """Tables that changed since the read was ordered; True: not only partitions of the table."""
 
     def overtake(self, table: TableId, names: tuple[str, ...] | None) -> None:
         """Note that partitions ``names`` of ``table`` changed; None: the table as a whole."""
@@ -81,11 +80,11 @@ class InFlightRead:
             self.overtaken[table] = names is None or self.overtaken.get(table, False)
 
     def take_overtaken(self) -> dict[TableId, Need]:
-        """Remove and return the needs that are to be read again, as events overtook the read.
+        """Remove and return the needs that must be read again, as events overtook the read.
 
-        If the tables of the read are published together, and an event overtook one of them, all are
-        read again. A table that only events of partitions have overtaken is published all the same
-        after TOGETHER_TRIES_MAX reads.
+        If the tables of the read are published together, an event of one of them has all read
+        again. A table that only events of partitions overtook is published nevertheless after
+        TOGETHER_TRIES_MAX reads.
         """
         if not self.overtaken:
             return {}
@@ -100,7 +99,7 @@ class InFlightRead:
 
 
 class Loader:
-    """Orders reads, and publishes what they find once a poll has confirmed it."""
+    """Orders reads, and returns their results once a poll has confirmed them."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class Loader:
             turn: The time, and the effects to which reads are added.
             loaded: Returns whether a table is held.
             partitioned: Returns whether a table that is held has partition columns.
-            wanted: Returns whether a table is held, or is to be although nobody has requested it.
+            wanted: Returns whether catalogd holds a table, or wants to without a request for it.
             reads_max: How many reads are in flight at most.
             polled: Whether events are polled.
             began: Called with each read that is ordered.
@@ -131,16 +130,16 @@ class Loader:
         self._reads_max = reads_max
         self._polled = polled
         self._began = began
-        self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
-        self._events = PendingEvents()  # of what is dirty or in flight
-        self._look_again = False  # something may be ready to be read since ``_dirty`` was looked at
+        self._dirty: dict[TableId, Need] = {}  # to be read; a table may be in flight, too
+        self._events = PendingEvents()  # of all needs that are dirty or in flight
+        self._look_again = False  # since the last look at ``_dirty`` a need may have become ready
         self._retry_at = inf  # seconds: when the next failed read is due
         self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
         self._backlog = Backlog()
-        self._errors: dict[TableId, str] = {}  # of unreadable tables, until they can be read
+        self._errors: dict[TableId, str] = {}  # of unreadable tables, until a read succeeds
         self._next_read = 1
         self.polls_begun = 0  # the number of the newest poll
-        self._away_until = 0.0  # no read before: the metastore is away
+        self._away_until = 0.0  # when reads may go on: the metastore was away
         self._away_s = RETRY_S  # the next pause
         self._ordered_at = 0.0  # when ``order`` was last called
         self.large = LargeTables(
@@ -149,7 +148,7 @@ class Loader:
 
     @property
     def wants_poll(self) -> bool:
-        """Whether something that was read waits for a poll that has not begun."""
+        """Whether a result waits for a poll that has not begun."""
         begun = self.polls_begun
         if self._polled and self.large.wants_poll(begun):
             return True
@@ -157,7 +156,7 @@ class Loader:
 
     @property
     def tables_left(self) -> int:
-        """How many tables are still to be loaded in the background, or are being loaded."""
+        """How many tables wait in the backlog, or are being loaded or compared in chunks."""
         return len(self._backlog) + self.large.left
 
     @property
@@ -170,9 +169,9 @@ class Loader:
         return self._backlog.needs_resync(table) or self.large.is_compared(table)
 
     def oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
-        """Return the arrival number of the oldest event that is not published; NEVER if none.
+        """Return the arrival number of the oldest event that is not published, or NEVER.
 
-        Only events of objects in ``scope`` count. Cost: O(its tables that are dirty).
+        Only events of objects in ``scope`` count. Cost: O(the dirty tables in it).
         """
         loading = self.large.waiting(scope).values()
         return min(self._backlog.oldest(scope), self._events.oldest(scope), *loading)
@@ -180,8 +179,8 @@ class Loader:
     def awaited(self, scope: Scope, *, seq: int) -> tuple[TableId, int] | None:
         """Return an object that a sync of ``scope`` waits for, and how many objects it waits for.
 
-        Events of these objects, up to arrival number ``seq``, are not published. The name of a
-        database has an empty table. Cost: O(dirty), and O(1) for what needs a resync.
+        Events of these objects, up to arrival number ``seq``, are not published. A database has an
+        empty table name. Cost: O(dirty), and O(1) for the tables that need a resync.
         """
         found = dict.fromkeys(self._events.tables(scope, seq=seq))
         loading = self.large.waiting(scope).items()
@@ -192,12 +191,12 @@ class Loader:
         return next(iter(found), None) or self._backlog.first(scope), len(found) + waiting
 
     def hasten(self, table: TableId) -> None:
-        """Read ``table``, if it waits to be read again after a gap, before all others that do."""
+        """Resync ``table``, if it needs that, before all other tables."""
         self._backlog.hasten(table)
         self.large.hasten(table)
 
     def left(self, seq: int) -> int:
-        """Return how many tables are still to be published for events up to the number ``seq``."""
+        """Return how many objects are still to be published for events up to number ``seq``."""
         return self._events.count(seq)
 
     def pending(self, table: TableId) -> bool:
@@ -206,20 +205,20 @@ class Loader:
 
     @property
     def errors(self) -> Mapping[TableId, str]:
-        """The unreadable tables, by why they cannot be read; a live view."""
+        """The unreadable tables, each with the reason; a live view."""
         return MappingProxyType(self._errors)
 
     def error(self, table: TableId) -> str:
-        """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""
+        """Return why ``table`` is unreadable; empty: it is not."""
         return self._errors.get(table, "")
 
     def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:
-        """Read again what events have changed; ``seq`` is the number of their arrival.
+        """Read ``objects`` again, which events have changed; ``seq``: their arrival number.
 
-        Caller: the events, the listing of names, what comparisons found to differ, an operator's
-            order to refresh.
-        Affects: reads in flight, which are not published where the change overtook them; syncs,
-            which wait until what is read now is published.
+        Caller: the event router, the listing of names, the differences, an operator's order to
+            refresh.
+        Affects: reads in flight, whose results are discarded if the change overtook them; syncs,
+            which wait until the objects are published.
         """
         for one in objects:
             match one:
@@ -236,10 +235,11 @@ class Loader:
     def resync(self, tables: Sequence[TableId], *, seq: int) -> None:
         """Read ``tables`` again, some at a time: events of them are missing.
 
-        All of a table is read, even if only a part was to be: that may not fit what is held.
+        Each table is read whole, even if only a part of it was dirty: the part may not fit the
+        content that is held.
 
-        Caller: the events, the listing of names, the differences.
-        Affects: what was read and is not published, which is read again; syncs, which wait for it.
+        Caller: the event router, the listing of names, the differences.
+        Affects: results that are not published, which are read again; syncs, which wait for them.
         """
         for table in tables:
             self._overtake(table, None)
@@ -253,7 +253,7 @@ class Loader:
         self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
     def read_again(self) -> None:
-        """Read again all that was read and is not published: no poll can confirm it any more."""
+        """Discard all results that are not published, as no poll can confirm them; read again."""
         for read in self._in_flight.values():
             for table in read.needs:
                 read.overtake(table, None)
@@ -283,8 +283,8 @@ class Loader:
     ) -> None:
         """Read the partitions of a table that was published as LOADING.
 
-        ``names`` None: they are not known yet. ``keys``: its partition columns. ``refused``: as in
-        the need of that publication.
+        ``names`` None: the names of the partitions are not known yet. ``keys``: the partition
+        columns. ``refused``: as in the need that had the table published.
         """
         rest = None if names is None else dict.fromkeys(names)
         load = ChunkedLoad(table, self._turn, rest, keys, refused)
@@ -295,7 +295,7 @@ class Loader:
             self._events.remove(table, self._dirty.pop(table))
 
     def compare(self, comparison: ChunkedComparison) -> None:
-        """Compare a table of which events are missing; what differs is read at the end."""
+        """Compare a table of which events are missing; at the end the differences are read."""
         table = comparison.table
         self.large.compare(comparison)
         need = self._dirty.pop(table, None)
@@ -304,7 +304,7 @@ class Loader:
             self._need(table, need)
 
     def invalidate(self, table: TableId) -> None:
-        """Publish nothing that was read of ``table``; read all of it if any was to be read."""
+        """Discard the results for ``table``; if it was to be read in part, read it whole."""
         self._overtake(table, None)
         for needs in self._every_needs():
             if table in needs:
@@ -312,7 +312,7 @@ class Loader:
         self.discard(table)
 
     def discard(self, table: TableId) -> None:
-        """Do not load ``table`` any further: it is gone."""
+        """Load no more of ``table``: it is gone, or an operator invalidates it."""
         self.large.discard(table)
         self._backlog.discard(table)
         self._errors.pop(table, None)
@@ -322,7 +322,7 @@ class Loader:
         self._backlog.retain(wanted)
 
     def order(self) -> None:
-        """Order what may be read now."""
+        """Order the reads that may begin now."""
         now = self._turn.now
         self._ordered_at = now
         wanting = self.large.wanting()
@@ -332,7 +332,7 @@ class Loader:
             self._order_in_background()
 
     def next_slice(self) -> tuple[Result, ...]:
-        """Return a slice of what was read of a large table, to be published in this turn.
+        """Return a slice of a large table that was read, to be published in this turn.
 
         While events wait to be published there are fewer slices, but never none.
         """
@@ -344,7 +344,10 @@ class Loader:
         return self.polls_begun
 
     def on_read_done(self, fact: ReadDone) -> tuple[Result, ...]:
-        """Take the answer to a read; a chunk is published at once, the rest if none are polled."""
+        """Take the answer to a read; return results that need no confirmation by a poll.
+
+        Those are a slice of a chunk, and without polls all.
+        """
         read = self._in_flight.get(fact.read)
         if read is None:
             return ()
@@ -361,7 +364,7 @@ class Loader:
         return self._results_of(self._end_read(fact.read)) + self.large.end_finished()
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool) -> tuple[Result, ...]:
-        """Read again what failed to be read, and alone unless the metastore is away."""
+        """Read the objects of a failed read again, each alone unless the metastore is away."""
         now = self._turn.now
         if fact.read not in self._in_flight:
             return ()
@@ -378,16 +381,16 @@ class Loader:
             if not away and need.back_off(now) and table:
                 self._events.remove((db, table), need)
                 if need.extent is Extent.APART:
-                    need.seq = NEVER  # no request waits for it any longer
+                    need.seq = NEVER  # so that no sync waits for an unreadable table
                     self._errors[db, table] = fact.error
                     results += (TableUnreadable(table=(db, table), error=fact.error),)
-                need.widen(Extent.APART)  # perhaps one of its partitions is what cannot be read
+                need.widen(Extent.APART)  # chunks find a partition that cannot be read
                 self._events.add((db, table), need)
         self._read_again(read.needs)
         return results
 
     def on_poll_done(self, poll: int) -> tuple[Result, ...]:
-        """Publish what poll number ``poll`` confirms; its events were marked dirty before."""
+        """Return the results that poll number ``poll`` confirms; its events are marked dirty."""
         ready = [
             n for n, read in self._in_flight.items() if read.done and read.confirmed_by <= poll
         ]
@@ -397,7 +400,7 @@ class Loader:
         return results + self.large.on_poll_done(poll)
 
     def deadline(self, *, reads: bool = True) -> float | None:
-        """Return when a slice is due, or a read, if tables may be read; None: after a fact only."""
+        """Return when a slice is due, or with ``reads`` a read; None: only a fact changes that."""
         slice_at = self.large.slice_at(self._ordered_at)
         if slice_at is not None or not reads:
             return slice_at
@@ -467,7 +470,7 @@ class Loader:
         return self._reads_max - len(self._in_flight)
 
     def _order_for_events(self) -> None:
-        """Order what to read for events, if anything has changed since: it takes O(dirty)."""
+        """Order reads for events, unless nothing has changed since the last look: O(dirty)."""
         now = self._turn.now
         if not self._look_again and now < self._retry_at:
             return
@@ -506,20 +509,20 @@ class Loader:
                 if not need.load or self.large.is_spoiled(table):
                     self._need(table, need)
             for table, need in needs.items():
-                if not (need.load or self._wanted(table)):  # whether it exists: nothing is held
+                if not (need.load or self._wanted(table)):  # read only whether the table exists
                     need.extent = Extent.STRUCT
             if needs:
                 self._begin(needs, few=few, together=False)
 
     def _begin(self, needs: dict[TableId, Need], *, few: bool, together: bool = True) -> None:
-        """Read ``needs`` in one read; if they are not ``few``, without their partitions.
+        """Read ``needs`` in one read; if they are not ``few``, without the partitions.
 
-        ``together``: what is read is published at once.
+        ``together``: all tables of the read are published at once.
         """
         requests = []
         for (db, name), need in needs.items():
             if self._dirty.pop((db, name), None) is None:
-                self._events.add((db, name), need)  # it is of the backlog
+                self._events.add((db, name), need)  # the need is of the backlog, so not counted yet
             if name:
                 names = () if need.whole else tuple(need.names)
                 whole = need.whole and few
@@ -546,7 +549,7 @@ class Loader:
     # -- what may be published
 
     def _end_read(self, number: int) -> InFlightRead:
-        """Remove a read that is answered, or failed; what waited for its end may be read."""
+        """Remove a read that is answered, or failed; its tables may be read again."""
         self._look_again = True
         return self._in_flight.pop(number)
 
@@ -570,7 +573,7 @@ class Loader:
             self._need(table, need)
 
     def _lacks_partitions(self, table: TableId) -> bool:
-        """Return whether what is read of ``table`` now is not all of it."""
+        """Return whether no need of ``table`` is for all its partitions."""
         if table in self.large:
             return False
         return not any(needs[table].whole for needs in self._every_needs() if table in needs)
@@ -580,6 +583,6 @@ class Loader:
         return any(table in needs for needs in self._every_needs())
 
     def _every_needs(self) -> Iterator[dict[TableId, Need]]:
-        """Yield the needs that are dirty, then those of each read."""
+        """Yield the dirty needs, then the needs of each read."""
         yield self._dirty
         yield from (read.needs for read in self._in_flight.values())

@@ -34,7 +34,7 @@ from .needs import (
 
 
 class Materializer:
-    """Turns the loader's results into transactions; has no state of its own."""
+    """Writes results, which the version log makes into transactions; has no state."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Materializer:
         rules: FollowRules,
         has_differed: Callable[[TableId, Iterable[str]], bool],
     ) -> None:
-        """Take the parts that are written.
+        """Take the parts that it writes.
 
         Args:
             namespace: The databases and names.
             tables: The tables and partitions.
             loader: Reads the partitions of tables that are too large for one read.
             rules: Which tables are not followed.
-            has_differed: Whether a table, or partitions of it, are read as they differed from the
-                metastore.
+            has_differed: Returns whether a table, or partitions of it, are read because they
+                differed from the metastore.
         """
         self._has_differed = has_differed
         self._namespace = namespace
@@ -62,7 +62,7 @@ class Materializer:
         self._loader = loader
 
     def apply(self, results: Iterable[Result]) -> tuple[TableUnreadable, ...]:
-        """Write ``results``; return those of tables that cannot be read."""
+        """Write ``results``; return those of unreadable tables."""
         unreadable: tuple[TableUnreadable, ...] = ()
         for result in results:
             match result:
@@ -75,7 +75,7 @@ class Materializer:
                 case CompleteLoad(table=table):
                     self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
                 case TableUnreadable(table=table):
-                    if self._namespace.find(table) is None:  # it exists, and nobody knows its type
+                    if self._namespace.find(table) is None:  # the table exists, its type is unknown
                         self._namespace.write({}, {table: ""}, source=SOURCE_EVENTS)
                     self._tables.end_content(table, source=SOURCE_EVENTS)
                     unreadable += (result,)
@@ -114,13 +114,13 @@ class Materializer:
         return SOURCE_RECONCILIATION if self._has_differed(table, need.names) else SOURCE_EVENTS
 
     def _ignores(self, table: TableId, read: TableRead, result: WriteTables) -> bool:
-        """Return whether ``table`` is not followed, and was read for no event or order."""
+        """Return whether ``table`` is not followed, and was read only as events are missing."""
         need = result.needs[table]
         only_missing = need.incarnation is Incarnation.DOUBTED and not need.data
         return only_missing and self._rules.ignores(table, read.thrift)
 
     def _ended(self, table: TableId, result: WriteTables) -> bool:
-        """Return whether what was read of ``table`` is another incarnation than the known table."""
+        """Return whether the table that was read is another incarnation than the held one."""
         need, held = result.needs[table], self._tables.value(table)
         thrift = result.tables[table].thrift
         if need.incarnation is not Incarnation.DOUBTED or thrift is None:
@@ -163,9 +163,9 @@ class Materializer:
             )
 
     def _stays_held(self, table: TableId, need: Need, incarnation: int) -> bool:
-        """Return whether ``table`` is compared, not loaded, as only events of it are missing.
+        """Return whether ``table`` is compared, not loaded: only events of it are missing.
 
-        It is loaded if it is another incarnation, or if a read of it with other tables has failed.
+        Another incarnation is loaded, and so is a table of which a read was refused.
         """
         held = self._tables.value(table)
         if held is None or held.partitions != COMPLETE or held.incarnation != incarnation:

@@ -1,10 +1,10 @@
-"""Needs: what is to be read of the metastore, which events wait for it, and what reads have found.
+"""Needs: what catalogd has to read of the metastore, which events wait for that, and the results.
 
 event ──▶ Need of a table ──another event──▶ merged ──▶ read ──▶ Result ──▶ the materializer
 background ──▶ Backlog ──a few at a time──▶ Needs
 
-A need grows while it waits: merged with another, it has the larger extent, and the stronger doubt
-about the incarnation that is held.
+A need grows while it waits: merged with another need, it has the larger extent, and the stronger
+doubt about the held incarnation.
 """
 
 from collections import Counter, OrderedDict
@@ -17,45 +17,45 @@ from typing import Final
 from ....topics.objects.names import EVERYTHING, Scope, TableId
 from ...metastore.port import TableRead
 
-NEVER: Final = 1 << 62  # the arrival number of what no event has caused
-TOGETHER: Final = -1  # refusals of what is read with others
+NEVER: Final = 1 << 62  # the arrival number of a need that no event has caused
+TOGETHER: Final = -1  # ``refused`` of a need that may be read with others
 RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
 REFUSED_TRIES_MAX: Final = 3  # then a table counts as unreadable
-LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name a table: below 1 ms
+LOOKED_AT_MAX: Final = 1_000  # tables of the backlog in search of one of a scope: below 1 ms
 
 
 class Extent(IntEnum):
-    """How much of a table is read; each has what those before it have."""
+    """How much of a table is read; each extent includes those before it."""
 
     PARTITIONS = 0  # some, by name
-    STRUCT = 1  # the table's own struct
-    WHOLE = 2  # all its partitions, too
-    APART = 3  # these after it, in chunks: one of them may be unreadable
+    STRUCT = 1  # also the table's own struct
+    WHOLE = 2  # also all its partitions
+    APART = 3  # the struct first, then the partitions in chunks: one of them may be unreadable
 
 
 class Incarnation(IntEnum):
     """Whether events have ended the incarnation that is held."""
 
     SAME = 0  # no event says that it ended
-    DOUBTED = 1  # events are missing: perhaps of its end, or of its data
+    DOUBTED = 1  # events are missing: perhaps of the table's end, or of its data
     ENDED = 2  # the table was dropped; it may exist again
 
 
 @dataclass(slots=True)
 class Need:
-    """One dirty table: the parts of it to be read, and how its reads have gone so far."""
+    """One dirty table or database: the parts to be read, and how reads have gone so far."""
 
-    seq: int = NEVER  # arrival number of the first event or order that waits for it
+    seq: int = NEVER  # arrival number of the first event or order that waits for the read
     extent: Extent = Extent.PARTITIONS
     incarnation: Incarnation = Incarnation.SAME
-    data: bool = False  # what its files hold changed
+    data: bool = False  # whether the content of its files changed
     names: dict[str, None] = field(default_factory=dict)
-    """The partitions that changed, an ordered set; of a WHOLE table they say only why."""
+    """The partitions that changed, an ordered set; if the extent is WHOLE, they say only why."""
     overtaken: int = 0  # reads that an event overtook
-    refused: int = TOGETHER  # reads of it alone that failed; TOGETHER: it is read with others
-    retry_at: float = 0.0  # not before
+    refused: int = TOGETHER  # reads of this table alone that failed; TOGETHER: read with others
+    retry_at: float = 0.0  # no read begins before
 
     @property
     def obj(self) -> bool:
@@ -64,7 +64,7 @@ class Need:
 
     @property
     def whole(self) -> bool:
-        """Whether all its partitions are read."""
+        """Whether all partitions are read."""
         return self.extent >= Extent.WHOLE
 
     @property
@@ -74,30 +74,31 @@ class Need:
 
     @property
     def alone(self) -> bool:
-        """Whether it is read by itself: a read with other tables failed, or a request waits."""
+        """Whether the table is read by itself: a read with others failed, or a pull waits."""
         return self.refused != TOGETHER or self.extent is Extent.APART
 
     def merge(self, other: "Need") -> None:
-        """Need what ``other`` needs as well."""
+        """Add the need ``other`` of the same table."""
         self.seq = min(self.seq, other.seq)
         self.extent = max(self.extent, other.extent)
         both = {self.incarnation, other.incarnation}
+        # A table whose events are missing may have been written before it was dropped.
         self.data |= other.data or both == {Incarnation.DOUBTED, Incarnation.ENDED}
-        self.incarnation = max(both)  # it ended, and its files may have changed before
+        self.incarnation = max(both)
         self.names.update(other.names)
         self.overtaken = max(self.overtaken, other.overtaken)
         self.refused = max(self.refused, other.refused)
-        self.retry_at = min(self.retry_at, other.retry_at)  # a change may have mended it
+        self.retry_at = min(self.retry_at, other.retry_at)  # a change may have mended the table
 
     def widen(self, extent: Extent) -> None:
-        """Read as much as ``extent``, if it was less."""
+        """Read at least ``extent``."""
         self.extent = max(self.extent, extent)
 
     def back_off(self, now: float) -> bool:
         """Note a read that was refused; return whether the table now counts as unreadable.
 
-        The first refusal may be because of other tables of the same read, so that this table is
-        read again at once, alone.
+        Another table of the same read may have caused the first refusal, so that this table is read
+        again at once, alone.
         """
         self.refused += 1
         self.retry_at = now
@@ -108,7 +109,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTables:
-    """Result: write these objects; a database of None, a table without ``thrift``, is gone."""
+    """Result: write these objects. A database of None is gone, and so is a table that was read
+    with its struct (``needs``) and has no ``thrift``."""
 
     databases: dict[str, bytes | None]
     tables: dict[TableId, TableRead]
@@ -117,7 +119,7 @@ class WriteTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePartitions:
-    """Result: write partitions of a table that is LOADING; those of ``gone`` do not exist."""
+    """Result: write partitions of a LOADING table; the partitions ``gone`` do not exist."""
 
     table: TableId
     partitions: dict[str, bytes]
@@ -126,14 +128,14 @@ class WritePartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteLoad:
-    """Result: every partition of the table was published, and all are of one moment."""
+    """Result: all partitions of the table are published, so that it is COMPLETE."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUnreadable:
-    """Result: the metastore cannot read this table; hold a stub of it, and go on trying."""
+    """Result: the metastore cannot read this table; hold a stub, while the loader tries again."""
 
     table: TableId
     error: str
@@ -143,17 +145,17 @@ Result = WriteTables | WritePartitions | CompleteLoad | TableUnreadable
 
 
 class Backlog:
-    """Tables to read in the background: those that need a resync first, then those never read.
+    """Tables to read in the background: first those that need a resync, then those never read.
 
-    A gap in the events makes every table need a resync; one read of them all would block
+    After a gap in the events every table needs a resync. One read of all tables would block
     everything else for minutes.
     """
 
     def __init__(self) -> None:
         self.seq = NEVER  # arrival number of the oldest gap; NEVER iff no table needs a resync
-        self._resync: OrderedDict[TableId, None] = OrderedDict()  # ordered sets
+        self._resync: OrderedDict[TableId, None] = OrderedDict()  # an ordered set, as is ``_new``
         self._new: dict[TableId, None] = {}
-        self._dbs = Counter[str]()  # how many of ``_resync`` each database has; none has 0
+        self._dbs = Counter[str]()  # how many tables of ``_resync`` each database has; never 0
 
     def __len__(self) -> int:
         return len(self._resync) + len(self._new)
@@ -163,7 +165,7 @@ class Backlog:
         return table in self._resync
 
     def oldest(self, scope: Scope) -> int:
-        """Return the number of the oldest gap if anything in ``scope`` needs a resync."""
+        """Return the number of the oldest gap if a table in ``scope`` needs a resync, or NEVER."""
         return self.seq if self.seq != NEVER and self.count(scope) else NEVER
 
     def count(self, scope: Scope) -> int:
@@ -173,17 +175,17 @@ class Backlog:
         return self._dbs[scope.db] if scope.db else len(self._resync)
 
     def first(self, scope: Scope) -> TableId:
-        """Return one of the next tables that need a resync, in ``scope``; else its database."""
+        """Return one of the next tables in ``scope`` that need a resync; else the scope's name."""
         some = islice(self._resync, LOOKED_AT_MAX)
         return next(filter(scope.includes, some), (scope.db, scope.table))
 
     def hasten(self, table: TableId) -> None:
-        """Read ``table`` before all others that need a resync, if it does."""
+        """Read ``table``, if it needs a resync, before all others that do."""
         if table in self._resync:
             self._resync.move_to_end(table, last=False)
 
     def add(self, table: TableId) -> None:
-        """Read ``table`` when those before it have been taken."""
+        """Append ``table``, unless it needs a resync anyway."""
         if table not in self._resync:
             self._new[table] = None
 
@@ -203,15 +205,15 @@ class Backlog:
         self._new = {table: None for table in self._new if wanted(table)}
 
     def take_whole(self, count: int, partitioned: Callable[[TableId], bool]) -> dict[TableId, Need]:
-        """Remove the ``partitioned`` tables among the next ``count``; return what to read.
+        """Remove some ``partitioned`` tables among the next ``count``; return their needs.
 
-        All of their partitions are read, to be compared with those held.
+        At most WHOLE_PER_READ_MAX: one read brings all partitions of these tables.
         """
         found = [table for table in islice(self._resync, count) if partitioned(table)]
         return {table: self.take_one(table) for table in found[:WHOLE_PER_READ_MAX]}
 
     def take(self, count: int) -> dict[TableId, Need]:
-        """Remove the next ``count`` tables, and return what is to be read of each."""
+        """Remove the next ``count`` tables, and return their needs."""
         needs = {table: self.take_one(table) for table in list(islice(self._resync, count))}
         for table in list(islice(self._new, count - len(needs))):
             del self._new[table]
@@ -219,7 +221,7 @@ class Backlog:
         return needs
 
     def take_one(self, table: TableId) -> Need:
-        """Remove ``table``, which needs a resync, and return what is to be read of it."""
+        """Remove ``table``, which needs a resync, and return its need."""
         need = Need(self.seq, Extent.WHOLE, Incarnation.DOUBTED)
         del self._resync[table]
         self._dbs[table[0]] -= 1
@@ -239,15 +241,15 @@ class Backlog:
 
 
 class PendingEvents:
-    """The arrival numbers of events of which something is to be read or published.
+    """The arrival numbers of events whose objects are to be read or published.
 
-    A poll's events have one number, so there are few, however many tables are dirty.
+    All events of a poll have one number, so that there are few, however many tables are dirty.
     """
 
     def __init__(self) -> None:
-        self._needs: dict[int, int] = {}  # by arrival number: how many wait for it
+        self._needs: dict[int, int] = {}  # by arrival number: how many needs have it
         self._by_db: dict[str, dict[str, list[int]]] = {}
-        """The numbers that each table waits for, two at most; of a database under an empty name."""
+        """The numbers of each table's needs, two at most; those of a database under the name ""."""
 
     def oldest(self, scope: Scope = EVERYTHING) -> int:
         """Return the lowest number in ``scope``; NEVER if there is none."""
@@ -259,14 +261,14 @@ class PendingEvents:
         return min((*tables.get(scope.table, ()), *tables.get("", ())), default=NEVER)
 
     def tables(self, scope: Scope, *, seq: int) -> Iterator[TableId]:
-        """Yield what in ``scope`` waits for events up to the number ``seq``."""
+        """Yield the objects in ``scope`` whose needs have a number up to ``seq``."""
         for db in [scope.db] if scope.db else tuple(self._by_db):
             for table, seqs in self._by_db.get(db, {}).items():
                 if min(seqs) <= seq and scope.includes((db, table)):
                     yield db, table
 
     def count(self, seq: int) -> int:
-        """Return how many tables and databases wait for events up to the number ``seq``."""
+        """Return how many needs have a number up to ``seq``."""
         return sum(count for of, count in self._needs.items() if of <= seq)
 
     def add(self, table: TableId, need: Need) -> None:
@@ -276,7 +278,7 @@ class PendingEvents:
             self._by_db.setdefault(table[0], {}).setdefault(table[1], []).append(need.seq)
 
     def remove(self, table: TableId, need: Need) -> None:
-        """Count ``need``, which is as it was when it was added, no more."""
+        """Stop counting ``need``, which has not changed since it was added."""
         if need.load:
             return
         self._needs[need.seq] -= 1
@@ -290,7 +292,7 @@ class PendingEvents:
             del self._by_db[db]
 
     def merge(self, table: TableId, known: Need, need: Need) -> None:
-        """Let ``known`` of ``table``, which is counted, need what ``need`` does as well."""
+        """Merge ``need`` into ``known`` of ``table``, which is counted."""
         self.remove(table, known)
         known.merge(need)
         self.add(table, known)

@@ -1,7 +1,7 @@
-"""ReadThreads: the threads that call the metastore, so that catalogd's own never waits for it.
+"""ReadThreads: the threads that call the metastore, so that catalogd's main thread never waits.
 
-Polls have a thread of their own: an event never waits behind a load. Every order ends in a fact,
-delivered to the owner; a metastore that fails ends in a fact as well.
+Polls have a thread of their own, so that an event never waits behind a load. Each order ends in one
+fact that is delivered to the owner, also if the metastore fails.
 """
 
 import threading
@@ -40,9 +40,9 @@ from ..events.identity import Identified, Identify
 from ..events.poller import Poll, Polled, PollFailed, behind_max, is_behind
 from .light import lightened
 
-WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
-SAMPLED_MAX: Final = 64  # of the newest events, which say how many of such events fit in a poll
-CLOSE_S: Final = 0.2  # for each thread; its timeouts end a thread that hangs
+WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; a larger table has only its names read
+SAMPLED_MAX: Final = 64  # of the newest events, whose size says how many events fit in a poll
+CLOSE_S: Final = 0.2  # for each thread; timeouts of calls end a thread that hangs
 
 Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
 Answer = (
@@ -106,11 +106,11 @@ class ReadThreads:
                 self._metastores.append(metastore)
             self._deliver(perform(metastore, order))
         if metastore is not None:
-            metastore.close()  # also a connection made since ``close``
+            metastore.close()  # ``close`` misses a connection that was made after it
 
 
 def perform(metastore: Metastore, order: Order) -> Answer:
-    """Do what ``order`` says on ``metastore``, in the calling thread; failures are facts, too."""
+    """Perform ``order`` on ``metastore`` in the calling thread; a failure is also a fact."""
     match order:
         case Poll() | Identify():
             return _poll(metastore, order)
@@ -201,18 +201,18 @@ def _identified(metastore: Metastore, order: Identify) -> Identified | PollFaile
 def _creations(
     metastore: Metastore, db: str, names: Sequence[str]
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the tables that exist, each with its creation time, None if it cannot be read."""
+    """Yield the tables that exist, each with its creation time; None: it cannot be read."""
     try:
         for name, struct in metastore.tables(db, names).items():
             yield name, created_at(struct)
-    except (SourceRefused, WireError):  # a table that cannot be read fails the others of its call
+    except (SourceRefused, WireError):  # one unreadable table makes the whole call fail
         for name in metastore.names(db):
             if name in names:
                 yield name, None
 
 
 def _demand_same(metastore: Metastore, connection: int) -> None:
-    """Raise SourceError if not all was read on ``connection``: behind two may be two metastores."""
+    """Raise SourceError if the connection has changed: two may lead to two metastores."""
     if metastore.connections != connection:
         raise SourceError("the connection to the metastore was lost between two calls")
 
@@ -237,7 +237,7 @@ def _read(metastore: Metastore, order: Read) -> ReadDone | ReadFailed:
         }
     except SourceError as exc:
         return ReadFailed(read=order.read, error=str(exc), away=not isinstance(exc, SourceRefused))
-    except WireError as exc:  # a table whose text cannot be read: the same as refused
+    except WireError as exc:  # a struct that cannot be decoded counts as refused
         return ReadFailed(read=order.read, error=str(exc), away=False)
     return ReadDone(read=order.read, databases=databases, tables=tables)
 
@@ -252,10 +252,10 @@ def _database(metastore: Metastore, db: str) -> bytes | None:
 def _table(
     metastore: Metastore, want: TableRequest, struct: bytes | None, *, compared: bool
 ) -> TableRead:
-    """Read what is wanted of a table.
+    """Read what ``want`` wants of a table.
 
-    Its ``struct`` is decoded, so that what cannot be read is never published, unless it is only
-    ``compared``: nearly all are as they are held, byte by byte.
+    This decodes the ``struct``, so that catalogd never publishes a struct that cannot be decoded.
+    A ``compared`` struct stays undecoded: nearly all equal the held struct byte by byte.
     """
     if want.obj and struct is None:
         return TableRead()
