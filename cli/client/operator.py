@@ -69,7 +69,7 @@ COMMANDS: Final = frozenset(("operator", "command"))  # roles of members that en
 T = TypeVar("T")
 
 
-class Asked(Protocol):
+class Inspect(Protocol):
     """Answers questions: a hub or catalogd, which is connected."""
 
     def __call__(self, question: Question[A]) -> A:
@@ -277,7 +277,7 @@ def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> 
 
 
 @contextmanager
-def asking_catalogd(address: Address) -> Iterator[Asked]:
+def asking_catalogd(address: Address) -> Iterator[Inspect]:
     """Connect to the catalogd at ``address``; yield a function that returns its answers.
 
     Raises:
@@ -371,7 +371,7 @@ def note_policy(left_out: str) -> bool:
     return policy is not None
 
 
-def verdict_by(inspect: Asked) -> Verdict:
+def verdict_by(inspect: Inspect) -> Verdict:
     """Return the verdict of the daemon that ``inspect`` asks."""
     return verdict_in(inspect(ReadVerdict()).rows)
 

@@ -62,7 +62,7 @@ def problem(address: Address, credential: Credential, *, limit_s: float = LOOK_S
     """
     return (
         unknown_host(address, limit_s=limit_s)
-        or stranger(address, limit_s=limit_s)
+        or listener_problem(address, limit_s=limit_s)
         or _wrong_key(address, credential)
     )
 
@@ -73,7 +73,7 @@ def no_statestored(problems: Mapping[Address, str]) -> str:
     return f"no statestored answers {'; and '.join(each)}"
 
 
-def nobody(addresses: Iterable[Address], credential: Credential | None = None) -> str:
+def no_hub_at(addresses: Iterable[Address], credential: Credential | None = None) -> str:
     """Return the error that no address can have a statestored; empty: one of them may have it.
 
     Without a ``credential``, any of our daemons counts as a statestored that may admit us.
@@ -81,7 +81,7 @@ def nobody(addresses: Iterable[Address], credential: Credential | None = None) -
 
     def look(address: Address) -> str:
         if credential is None:
-            return unknown_host(address) or stranger(address)
+            return unknown_host(address) or listener_problem(address)
         return problem(address, credential)
 
     problems = {one: look(one) for one in addresses}
@@ -99,7 +99,7 @@ def is_mute(address: Address, *, limit_s: float = LOOK_S) -> bool | None:
         return None
 
 
-def stranger(address: Address, *, limit_s: float = LOOK_S) -> str:
+def listener_problem(address: Address, *, limit_s: float = LOOK_S) -> str:
     """Return what is wrong with a listener, by its greeting; empty if it may be our daemon."""
     several = ""
     try:

@@ -50,7 +50,7 @@ def history(
     with Operator(addresses, timeout_s=timeout_s) as visit:
         rows = visit.catalog(ReadHistory(db=db, table=name, count=count or 0)).records()
         recent = ReadRecent(since_us=since_us, count=LINES_MAX, pattern=table_name(db, name))
-        log = changes.told(visit.catalog(recent).records(), announced_at(visit).values())
+        log = changes.records_of(visit.catalog(recent).records(), announced_at(visit).values())
     records = changes.joined([one for one in rows if one["time_us"] >= since_us], log)
     if not records:
         than = "since then" if since else "since the history begins"
@@ -107,7 +107,7 @@ def events(
         lines = visit.catalog(recent).records()
     note_policy("changes of other databases are left out")
     drivers = [one for some in known for one in some]
-    named = changes.about(changes.told(lines, drivers), pattern)
+    named = changes.about(changes.records_of(lines, drivers), pattern)
     found = (named if by is None else changes.by(named, by, drivers))[:limit]
     _print(found, Output(output), changes.LOG)
     if len(lines) == asked:

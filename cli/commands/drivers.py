@@ -29,13 +29,13 @@ from ..records.fleet import (
     NOBODY,
     SHOWN,
     ListedDriver,
+    completed,
     each_once,
     is_id,
     matches,
+    problem_lines,
     problems,
     shown,
-    told,
-    told_at_length,
     unreachable,
 )
 from ..terminal.exit_codes import DONE
@@ -120,7 +120,7 @@ def drivers(
     note_policy(OWN_ONLY)
     note_verdicts(dict(one for _, verdicts in found for one in verdicts.items()))
     once = each_once(records for records, _ in found)
-    records = told(
+    records = completed(
         (one for one in once if app is None or matches(one, app)), now=datetime.now(timezone.utc)
     )
     _print(problems(records) if ill else records, Output(output), app=app, ill=ill)
@@ -137,7 +137,7 @@ def switched(state: str, pattern: str) -> str:
 
 def _print(records: list[Record], printed: Output, *, app: str | None, ill: bool) -> None:
     if ill and printed.form == "table":
-        lines = told_at_length(records, width=printed.width) or ["no driver has a problem"]
+        lines = problem_lines(records, width=printed.width) or ["no driver has a problem"]
         printed.document({}, text="\n".join(lines))
         return
     nothing = NOBODY if app is None else f"no driver matches {app}"

@@ -14,7 +14,7 @@ from ...topics.wire.messages.questions import ReadEventCosts, ReadEventLog, Read
 from ..client.operator import Operator, facts_of, note_policy, ordered, shown_events
 from ..options.flags import ORDER_OPTIONS, Integer, command, prints, settings
 from ..records import changes
-from ..records.event_words import state_of, told
+from ..records.event_words import in_words, state_of
 from ..terminal.lists import Record, in_ms
 from ..terminal.output import Output
 from ..terminal.schemas import Fields, Iso
@@ -118,7 +118,7 @@ def status(*, statestores: str, timeout_s: float, output: str) -> None:
     note_policy("facts about other databases are left out")
     named = ", ".join(f"{one['table']} {one['seconds']:.1f} s" for one in costs if one["table"])
     Output(output).facts(
-        {**facts, "costliest_tables": costs}, (told(facts) | {COSTS: named}).items()
+        {**facts, "costliest_tables": costs}, (in_words(facts) | {COSTS: named}).items()
     )
 
 

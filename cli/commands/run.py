@@ -70,12 +70,12 @@ def _look(statestores: str) -> None:
     """Print, while the application starts, that no statestored answers, and why."""
     from ...topics.keys.folder import DRIVER, KEY, KEY_FILE, find_credential
     from ...topics.settings import parse_addresses
-    from ..client.reaching import nobody
+    from ..client.reaching import no_hub_at
 
     with suppress(ConfigError):  # the driver reports it
         is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # else Spark may name it
         key = find_credential(DRIVER, environ=os.environ) if is_named else None
-        if problem := nobody(parse_addresses(statestores, setting="statestores"), key):
+        if problem := no_hub_at(parse_addresses(statestores, setting="statestores"), key):
             click.echo(f"topicast: {problem}; until one does, this is plain Spark", err=True)
 
 

@@ -11,7 +11,7 @@ from ...topics.topic import offered_names
 from ...topics.verdict import Reason
 from ...topics.wire.messages.questions import ReadHubs, ReadStatus
 from ..client.operator import (
-    Asked,
+    Inspect,
     Operator,
     asking_catalogd,
     each_of,
@@ -19,7 +19,7 @@ from ..client.operator import (
     note_policy,
     verdict_by,
 )
-from ..client.reaching import stranger, unknown_host
+from ..client.reaching import listener_problem, unknown_host
 from ..options.flags import Documents, command, option, prints, statestores_option
 from ..records.overview import STATES, DaemonAnswers, Installation, counters, document, lines
 from ..terminal.exit_codes import DONE
@@ -82,32 +82,34 @@ def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, outpu
     printed = Output(output)
     note_policy("counts that include other databases are left out")
     if not watch:
-        return _show(stack_at(hubs, named), printed, verbose=verbose)
+        return _show(installation_at(hubs, named), printed, verbose=verbose)
 
     def draw() -> None:
-        stack = stack_at(hubs, named)
+        installation = installation_at(hubs, named)
         if printed.is_terminal:
             clear()
-        _show(stack, printed, verbose=verbose, stream=True)
+        _show(installation, printed, verbose=verbose, stream=True)
 
     draw_again(draw, every_s=WATCH_S)
     return DONE
 
 
-def _show(stack: Installation, printed: Output, *, verbose: bool, stream: bool = False) -> int:
-    text = [*lines(stack, width=printed.width), *(counters(stack) if verbose else ())]
+def _show(
+    installation: Installation, printed: Output, *, verbose: bool, stream: bool = False
+) -> int:
+    text = [*lines(installation, width=printed.width), *(counters(installation) if verbose else ())]
     if stream:
-        printed.item(document(stack), text="\n".join([*text, ""]))
+        printed.item(document(installation), text="\n".join([*text, ""]))
         return DONE
-    printed.document(document(stack), text="\n".join(text))
+    printed.document(document(installation), text="\n".join(text))
     if not printed.is_terminal:  # there, these are among the lines
-        for one in stack.daemons:
+        for one in installation.daemons:
             for problem in one.problems:
                 complain(problem)
-    return stack.exit_code
+    return installation.exit_code
 
 
-def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Installation:
+def installation_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Installation:
     """Return the answers of all daemons; ``named``: where catalogd is, if no hub names it."""
     found = each_of(hubs, _look)
     answers = [one for one in found if isinstance(one, Installation)]
@@ -126,7 +128,7 @@ def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Inst
     )
 
 
-def stack_again(before: Installation) -> Installation:
+def installation_again(before: Installation) -> Installation:
     """Return new answers of the daemons that answered ``before``, and the others as they were."""
     addresses = ",".join(one.address for one in before.hubs if one.facts)
     hubs = parse_addresses(addresses, setting="statestores")
@@ -166,7 +168,7 @@ def _look_at_hub(visit: Operator) -> Installation:
     return Installation(hubs=(hub,), catalogd=DaemonAnswers(kind="catalogd", address=""))
 
 
-def _with_catalogd(hubs: tuple[DaemonAnswers, ...], address: str, inspect: Asked) -> Installation:
+def _with_catalogd(hubs: tuple[DaemonAnswers, ...], address: str, inspect: Inspect) -> Installation:
     facts, verdict = _facts(inspect), verdict_by(inspect)
     catalogd = DaemonAnswers(kind="catalogd", address=address, facts=facts, verdict=verdict)
     connections: tuple[dict[str, Any], ...] = ()
@@ -193,7 +195,7 @@ def _usual(hubs: tuple[Address, ...]) -> list[Address]:
 def _alone(addresses: tuple[Address, ...]) -> Installation:
     """Return the first catalogd that answers at ``addresses``, or why none is known."""
     for address in addresses:
-        if unknown_host(address) or stranger(address):
+        if unknown_host(address) or listener_problem(address):
             continue
         with suppress(LinkError, NotReady), asking_catalogd(address) as inspect:
             return _with_catalogd((), str(address), inspect)
@@ -207,7 +209,7 @@ def _alone(addresses: tuple[Address, ...]) -> Installation:
     )
 
 
-def _facts(inspect: Asked) -> dict[str, Any]:
+def _facts(inspect: Inspect) -> dict[str, Any]:
     """Return the facts of the daemon that ``inspect`` asks, without those of its verdict."""
     facts = facts_of(inspect(ReadStatus()))
     shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}

@@ -13,13 +13,13 @@ from ...topics.wire.messages.questions import ReadRecent
 from ..client.operator import Operator, announced_at, note_policy
 from ..options.flags import command, prints, statestores_option
 from ..records.activity import KEPT_MAX, MINUTES, Activity, Look, activity, picture
-from ..records.changes import told
+from ..records.changes import records_of
 from ..terminal.exit_codes import DONE
 from ..terminal.lists import NO_LIMIT, Record
 from ..terminal.output import Output, complain
 from ..terminal.screen import clear, draw_again
 from .changes import LINES_MAX
-from .status import WATCH_S, stack_again, stack_at
+from .status import WATCH_S, installation_again, installation_at
 
 FIRST_S: Final = 1.0  # between the two looks of the first picture, which make its rates
 MINUTES_US: Final = MINUTES * 60 * 1_000_000
@@ -40,12 +40,12 @@ def top(*, once: bool, statestores: str, output: str) -> int:
     log, before = Log(hubs), _look(hubs)
     is_one = once or not printed.is_terminal
     if is_one:  # before what takes another second
-        for problem in (text for one in before.stack.daemons for text in one.problems):
+        for problem in (text for one in before.installation.daemons for text in one.problems):
             complain(problem)
     now = _second(before)
     if is_one:
         _show(activity(before, now, log.read(now)), now, printed, height=NO_LIMIT)
-        return now.stack.exit_code
+        return now.installation.exit_code
 
     def draw() -> None:
         nonlocal before, now
@@ -73,11 +73,11 @@ class Log:
         """Return the changes of the minutes before ``now``; no new ones if catalogd is silent."""
         from_us = now.at_us - MINUTES_US
         since_us = max(self._lines[0]["time_us"] if self._lines else 0, from_us)
-        if now.stack.catalogd.facts:
+        if now.installation.catalogd.facts:
             with suppress(LinkError, UsageError):
                 self._read(since_us)
         self._lines = [one for one in self._lines if one["time_us"] >= from_us][:KEPT_MAX]
-        return told(self._lines, self._drivers)
+        return records_of(self._lines, self._drivers)
 
     def _read(self, since_us: int) -> None:
         with Operator(self._hubs) as visit:
@@ -89,7 +89,7 @@ class Log:
 
 def _look(hubs: tuple[Address, ...]) -> Look:
     at_us = time.time_ns() // 1000  # before the look: a daemon that does not answer delays it
-    return Look(at_us=at_us, stack=stack_at(hubs))
+    return Look(at_us=at_us, installation=installation_at(hubs))
 
 
 def _second(first: Look) -> Look:
@@ -97,17 +97,17 @@ def _second(first: Look) -> Look:
 
     Only they have rates, and a look at the others would delay the picture.
     """
-    if not any(one.facts for one in first.stack.hubs):
+    if not any(one.facts for one in first.installation.hubs):
         return first
     time.sleep(max(first.at_us / 1e6 + FIRST_S - time.time(), 0.0))
     at_us = time.time_ns() // 1000
-    return Look(at_us=at_us, stack=stack_again(first.stack))
+    return Look(at_us=at_us, installation=installation_again(first.installation))
 
 
 def _show(
     found: Activity, now: Look, printed: Output, *, height: int, stream: bool = False
 ) -> None:
-    text = "\n".join(picture(found, now.stack, width=printed.width, height=height))
+    text = "\n".join(picture(found, now.installation, width=printed.width, height=height))
     if stream:
         printed.item(found, text=text)
     else:

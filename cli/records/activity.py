@@ -82,7 +82,7 @@ class Look:
     """The daemons at one moment, ``at_us`` since 1970."""
 
     at_us: int
-    stack: Installation
+    installation: Installation
 
 
 HUBS: Final = (
@@ -111,18 +111,18 @@ TABLES: Final = (
 def activity(before: Look, now: Look, lines: Sequence[Record]) -> Activity:
     """Return the picture of ``now``; ``lines``: records of the log, the newest first."""
     seconds = (now.at_us - before.at_us) / 1e6
-    known = {one.address: one.facts for one in before.stack.daemons}
+    known = {one.address: one.facts for one in before.installation.daemons}
 
     def rates(one: DaemonAnswers) -> Callable[[str], float | None]:
         return partial(_rate, known.get(one.address, {}), one.facts, seconds=seconds)
 
-    own = now.stack.catalogd
+    own = now.installation.catalogd
     return Activity(
         at=utc(now.at_us),
-        verdict=now.stack.state,
-        statestoreds=[_hub(one, rates(one)) for one in now.stack.hubs],
+        verdict=now.installation.state,
+        statestoreds=[_hub(one, rates(one)) for one in now.installation.hubs],
         catalogd=_catalogd(own, rates(own)) if own.facts else None,
-        drivers=_counts(now.stack),
+        drivers=_counts(now.installation),
         tables=busiest(lines),
     )
 
@@ -141,7 +141,7 @@ def busiest(lines: Iterable[Record]) -> list[BusyTable]:
     return sorted(found.values(), key=lambda one: (-one["changes"], one["table"]))[:TABLES_MAX]
 
 
-def picture(found: Activity, stack: Installation, *, width: int, height: int) -> list[str]:
+def picture(found: Activity, installation: Installation, *, width: int, height: int) -> list[str]:
     """Return the lines of a picture, ``height`` at most, of ``width`` characters."""
     time = found["at"].replace("T", " ")[:19]
     why = "" if found["verdict"] == str(Serving.SERVING) else ": topicast status says why"
@@ -152,8 +152,8 @@ def picture(found: Activity, stack: Installation, *, width: int, height: int) ->
         behind = lag(own["lag_events"], own["lag_s"])
         lines += ["", *listed(CATALOGD, [{**own, "lag": behind}], width=width)]
     else:
-        lines += ["", f"{stack.catalogd.name}: {stack.catalogd.state}"]
-    if counted := drivers_by_state(one.facts for one in stack.hubs):
+        lines += ["", f"{installation.catalogd.name}: {installation.catalogd.state}"]
+    if counted := drivers_by_state(one.facts for one in installation.hubs):
         lines += ["", f"drivers: {counted}"]
     if own is not None or found["tables"]:
         busy = listed(TABLES, found["tables"], width=width) if found["tables"] else ["none"]
@@ -201,9 +201,9 @@ def _drivers(facts: Mapping[str, Any]) -> int | None:
     return None if None in counts else sum(filter(None, counts))
 
 
-def _counts(stack: Installation) -> DriverCounts:
+def _counts(installation: Installation) -> DriverCounts:
     def count(state: str) -> int:
-        return sum(one.facts.get(f"drivers_{state}") or 0 for one in stack.hubs)
+        return sum(one.facts.get(f"drivers_{state}") or 0 for one in installation.hubs)
 
     return DriverCounts(
         live=count("live"),

@@ -99,7 +99,9 @@ def utc(at_us: int) -> str:
     return f"{text}.{at_us // 1000 % 1000:03}Z"
 
 
-def told(lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]]) -> list[Record]:
+def records_of(
+    lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]]
+) -> list[Record]:
     """Return a record for each of ``lines`` of the log, which begin with the newest.
 
     ``drivers``: the facts that hubs have about drivers, for the names of those that report writes.

@@ -19,7 +19,7 @@ SKIPPED: Final = {
 }
 
 
-def told(facts: Mapping[str, Any]) -> dict[str, Cell]:
+def in_words(facts: Mapping[str, Any]) -> dict[str, Cell]:
     """Return the facts about events in words, by name."""
     return {
         "state": _state(facts),

@@ -82,7 +82,7 @@ SHOWN: Final = (
 )
 
 
-def told(records: Iterable[Record], *, now: datetime) -> list[Record]:
+def completed(records: Iterable[Record], *, now: datetime) -> list[Record]:
     """Return each record with all its fields, what to do, and since when; the worst first."""
     found = [_whole(one, now) for one in records]
     return sorted(found, key=lambda one: (_rank(one), called(one)))
@@ -106,7 +106,7 @@ def shown(records: Iterable[Record]) -> list[Record]:
     ]
 
 
-def told_at_length(records: Sequence[Record], *, width: int) -> list[str]:
+def problem_lines(records: Sequence[Record], *, width: int) -> list[str]:
     """Return lines with the reason of each driver, and after ``->`` what to do."""
     found: list[str] = []
     for one in records:

@@ -97,35 +97,35 @@ def place(address: str) -> str:
     return address.removeprefix(SCHEME)
 
 
-def document(stack: Installation) -> dict[str, Any]:
-    """Return ``stack`` for programs; a daemon that has not answered is among ``not_reached``."""
-    catalogd = stack.catalogd
+def document(installation: Installation) -> dict[str, Any]:
+    """Return the document for programs; daemons that have not answered are in ``not_reached``."""
+    catalogd = installation.catalogd
     return {
-        "verdict": stack.state,
-        "statestoreds": [one.document for one in stack.hubs if one.facts],
+        "verdict": installation.state,
+        "statestoreds": [one.document for one in installation.hubs if one.facts],
         "catalogd": catalogd.document if catalogd.facts else {},
-        "connections": [dict(one) for one in stack.connections],
+        "connections": [dict(one) for one in installation.connections],
         "not_reached": [
             {"process": one.kind, "address": one.address, "problem": problem}
-            for one in stack.daemons
+            for one in installation.daemons
             for problem in one.problems
         ],
     }
 
 
-def lines(stack: Installation, *, width: int) -> list[str]:
-    """Return ``stack`` in lines of at most ``width`` characters.
+def lines(installation: Installation, *, width: int) -> list[str]:
+    """Return ``installation`` in lines of at most ``width`` characters.
 
     These are the verdict and its reasons, each daemon with what it sees of the others, the drivers,
     and what a restart would mean.
     """
-    found = [stack.state]
-    for reason in _reasons(stack):
+    found = [installation.state]
+    for reason in _reasons(installation):
         found += wrapped(reason.what, width=width, first="  ", rest="  ")
         if reason.mend:
             found += wrapped(reason.mend, width=width, first="    -> ", rest="       ")
-    found += ["", *_daemons(stack, width=width), *_drivers(stack)]
-    meant = [*_restarts(stack)]
+    found += ["", *_daemons(installation, width=width), *_drivers(installation)]
+    meant = [*_restarts(installation)]
     if meant:
         found += ["", "A restart now"]
         for name, text in meant:
@@ -133,22 +133,22 @@ def lines(stack: Installation, *, width: int) -> list[str]:
     return [line.rstrip() for line in found]
 
 
-def counters(stack: Installation) -> list[str]:
+def counters(installation: Installation) -> list[str]:
     """Return a line for each fact of each daemon that has answered."""
     found: list[str] = []
-    for one in stack.daemons:
+    for one in installation.daemons:
         if one.facts:
             known = [(f"  {name}", value) for name, value in one.facts.items() if value is not None]
             found += ["", one.name, *described(known, width=NO_LIMIT)]
     return found
 
 
-def _daemons(stack: Installation, *, width: int) -> list[str]:
+def _daemons(installation: Installation, *, width: int) -> list[str]:
     """Return a line for each daemon; if what it sees is too long, that goes on below."""
-    heads = aligned([(one.kind, one.place, one.state) for one in stack.daemons])
+    heads = aligned([(one.kind, one.place, one.state) for one in installation.daemons])
     indent = max(map(len, heads)) + 2
     found: list[str] = []
-    for head, one in zip(heads, stack.daemons, strict=True):
+    for head, one in zip(heads, installation.daemons, strict=True):
         first, rest = head.ljust(indent), " " * indent
         if width - indent < SEEN_CHARS_MIN:
             found.append(head)
@@ -157,7 +157,7 @@ def _daemons(stack: Installation, *, width: int) -> list[str]:
     return found
 
 
-def _reasons(stack: Installation) -> list[Reason]:
+def _reasons(installation: Installation) -> list[Reason]:
     """Return the reasons of all daemons by name, the worst first; each is listed once."""
     found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
 
@@ -165,7 +165,7 @@ def _reasons(stack: Installation) -> list[Reason]:
         key = reason.code, SECONDS.sub("", reason.text)
         return found.setdefault(key, (reason, []))[1]
 
-    for one in stack.daemons:
+    for one in installation.daemons:
         for problem in one.problems:
             away = Reason(state=Serving.NOT_SERVING, code=NOT_REACHED, what=problem, mend="")
             said(away)  # its text names the daemon
@@ -233,17 +233,17 @@ def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"{amount(facts['partitions_unreadable'], 'partition', 'partitions')} cannot be read"
 
 
-def _drivers(stack: Installation) -> list[str]:
+def _drivers(installation: Installation) -> list[str]:
     """Return the line that counts the drivers of all hubs by state, if they say."""
-    counted = drivers_by_state(one.facts for one in stack.hubs)
+    counted = drivers_by_state(one.facts for one in installation.hubs)
     return ["", f"drivers: {counted}"] if counted else []
 
 
-def _restarts(stack: Installation) -> Iterator[tuple[str, str]]:
+def _restarts(installation: Installation) -> Iterator[tuple[str, str]]:
     """Yield what a restart of each daemon that answers would mean now."""
-    answers = sum(bool(one.facts) for one in stack.hubs)
-    alone = len(stack.hubs) > 1 and answers == 1
-    for one in stack.daemons:
+    answers = sum(bool(one.facts) for one in installation.hubs)
+    alone = len(installation.hubs) > 1 and answers == 1
+    for one in installation.daemons:
         if meant := restart_of(one.kind, one.facts, alone=alone):
             yield one.name, meant
 

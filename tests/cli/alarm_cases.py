@@ -29,7 +29,7 @@ from topicast.catalog.status import CatalogStatus, MetastoreFacts, without_store
 from topicast.catalog.status import facts as facts_of_catalogd
 from topicast.catalog.status import verdict as verdict_of_catalogd
 from topicast.catalog.storage.store import MOVED_REMEDY
-from topicast.cli.client.reaching import no_statestored, nobody
+from topicast.cli.client.reaching import no_hub_at, no_statestored
 from topicast.cli.commands.drivers import RULES, OrderedRule
 from topicast.cli.commands.keys import COLUMNS as KEYS
 from topicast.cli.commands.keys import ListedClient
@@ -43,7 +43,7 @@ from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, metr
 from topicast.cli.pages.parts.grid import Grid, in_words, shown
 from topicast.cli.pages.sources import verdict_of_loop
 from topicast.cli.pages.views.event_pages import events
-from topicast.cli.records.fleet import problems, told, told_at_length
+from topicast.cli.records.fleet import completed, problem_lines, problems
 from topicast.cli.records.levels import topic_name
 from topicast.cli.records.overview import DaemonAnswers, Installation, counters, lines
 from topicast.cli.terminal.lists import described, listed, wrapped
@@ -253,7 +253,7 @@ def ill_drivers(*found: DriverStatus) -> Iterator[str]:
     answer = hub_tables.answer(hub(drivers=found), ReadDrivers())
     records = [one | {"statestored": HUB} for one in answer.records()]
     yield "$ topicast drivers --problems"
-    yield from told_at_length(problems(told(records, now=NOW)), width=WIDTH)
+    yield from problem_lines(problems(completed(records, now=NOW)), width=WIDTH)
 
 
 def doctor(name: str, run: Callable[[], Answer], *, port: int, as_if: str) -> Iterator[str]:
@@ -337,7 +337,7 @@ def hanging() -> str:
 def nobody_listens() -> str:
     """Return what a command says if nobody listens at the address of its statestored."""
     port = closed_port()
-    found = nobody(parse_addresses(f"tcp://{LOCAL}:{port}", setting="statestores"))
+    found = no_hub_at(parse_addresses(f"tcp://{LOCAL}:{port}", setting="statestores"))
     return found.replace(f"{LOCAL}:{port}", HUB.removeprefix("tcp://"))
 
 

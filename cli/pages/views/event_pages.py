@@ -96,7 +96,7 @@ def events(status: CatalogStatus, *, is_guarded: bool) -> dict[str, Part]:
         "": Grid(
             about="How far the metastore's events have been followed.",
             columns=("name", "value"),
-            rows=tuple(event_words.told(status_events(status)).items()),
+            rows=tuple(event_words.in_words(status_events(status)).items()),
         ),
         "The last hour": Bars(
             about=f"Events published in each minute, {max(count for count, _ in minutes)} at most.",
@@ -182,7 +182,7 @@ async def _history(
             rows = [one for one in newest if one["time_us"] >= since_us]
     known = await _drivers_of(log, ask)
     records = changes.about(
-        changes.told(log, [facts_of(one.facts) for one in known.values()]), pattern
+        changes.records_of(log, [facts_of(one.facts) for one in known.values()]), pattern
     )
     if rows is not None:
         records = _with_content(rows, records)

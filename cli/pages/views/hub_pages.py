@@ -132,7 +132,7 @@ def _drivers(status: HubStatus, query: Query) -> Grid:
     gone = [one for one in status.drivers if one.state == GONE]
     shown = (one for one in status.drivers if "all" in query or one.state != GONE)
     stale_s = {one.registration: one.lag_s for one in status.subscribers}
-    rows = [_told(one, stale_s) for one in sorted(shown, key=_rank)]
+    rows = [_driver_facts(one, stale_s) for one in sorted(shown, key=_rank)]
     other = {f"{len(gone)} that have ended": "/drivers?all="} if gone and "all" not in query else {}
     other |= {"those that run": "/drivers"} if "all" in query else {}
     return Grid(
@@ -149,7 +149,7 @@ def _address(row: Mapping[str, Cell]) -> str:
     return f"/drivers/{quote(str(row['driver'] or row['application']), safe='')}"
 
 
-def _told(driver: DriverStatus, stale_s: Mapping[str, float]) -> Record:
+def _driver_facts(driver: DriverStatus, stale_s: Mapping[str, float]) -> Record:
     """Return the facts of a driver, how old its answers may be, and what to do about it."""
     said = driver._asdict()
     is_here = driver.state != GONE

@@ -45,7 +45,7 @@ def test_open_pages_are_read_and_private_pages_are_said_to_be_missing() -> None:
     assert found["things"]["things"]["rows"] == [{"name": "a", "value": 1}]
     assert "topicast_statestored_deltas_total 3.0" in found["metrics"]
     (problem,) = problems
-    assert problem.startswith(f"{pages.url}/log?json: 403 Forbidden: this page shows what")
+    assert problem.startswith(f"{pages.url}/log?json: 403 Forbidden: this page shows names")
 
 
 def test_secret_opens_every_page(guarded: str, tmp_path: Path) -> None:

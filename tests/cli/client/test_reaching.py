@@ -17,7 +17,7 @@ import pytest
 import zmq
 
 from topicast.cli.client.operator import Operator, catalog_at
-from topicast.cli.client.reaching import problem, stranger
+from topicast.cli.client.reaching import listener_problem, problem
 from topicast.cli.doctor.checks import CheckOutcome
 from topicast.cli.doctor.host import ports
 from topicast.cli.lazy import subcommands
@@ -164,7 +164,7 @@ def test_only_the_first_address_of_a_name_is_looked_at_as_no_other_is_used(
     with listening(b"") as address:
         (named,) = parse_addresses(address.replace("127.0.0.1", "hub.example"))
         first = "127.0.0.2, the first of the 2 addresses of hub.example"
-        assert stranger(named).startswith(f"nothing listens there ({first}); start one")
+        assert listener_problem(named).startswith(f"nothing listens there ({first}); start one")
         assert (
             ports([named], daemon="statestored", setting="--statestores").verdict
             is CheckOutcome.WRONG

@@ -70,7 +70,7 @@ def test_why_nothing_is_known_of_catalogd_is_said_with_what_to_do() -> None:
     hub, own = done.stderr.splitlines()
     assert hub.startswith(f"error: no statestored answers at {NOWHERE}")
     assert own.startswith("error: catalogd is not found: no statestored answers")
-    assert "none answers at tcp://127.0.0.1:2; give its address with --catalogd" in own
+    assert "no catalogd answers at tcp://127.0.0.1:2; give its address with --catalogd" in own
     found = json.loads(topicast("status", "--output=json", *where).stdout)
     assert (found["statestoreds"], found["catalogd"]) == ([], {})
 

@@ -42,7 +42,9 @@ LINES = (
 def shown(drivers: int, *, width: int, height: int = 23) -> list[str]:
     before, now = stack(drivers), stack(drivers, later=True)
     found = activity(
-        Look(at_us=AT_US, stack=before), Look(at_us=AT_US + 2_000_000, stack=now), LINES
+        Look(at_us=AT_US, installation=before),
+        Look(at_us=AT_US + 2_000_000, installation=now),
+        LINES,
     )
     return picture(found, now, width=width, height=height)
 
@@ -60,7 +62,7 @@ def test_picture_looks_as_in_the_snapshot(
 
 def test_rates_are_those_between_two_looks_and_unknown_after_a_restart() -> None:
     before, now = stack(3), stack(3, later=True)
-    looks = Look(at_us=AT_US, stack=before), Look(at_us=AT_US + 2_000_000, stack=now)
+    looks = Look(at_us=AT_US, installation=before), Look(at_us=AT_US + 2_000_000, installation=now)
     found = activity(*looks, ())
     assert [one["deltas_per_s"] for one in found["statestoreds"]] == [12.0, 12.0]
     assert found["catalogd"] is not None
@@ -73,11 +75,11 @@ def test_rates_are_those_between_two_looks_and_unknown_after_a_restart() -> None
 
 def test_daemons_that_do_not_answer_are_shown_so() -> None:
     lost = DaemonAnswers(kind="catalogd", address="tcp://c:26000", problems=("it does not answer",))
-    look = Look(at_us=AT_US, stack=Installation(hubs=(AWAY, hub()), catalogd=lost))
+    look = Look(at_us=AT_US, installation=Installation(hubs=(AWAY, hub()), catalogd=lost))
     found = activity(look, look, ())
     assert [one["verdict"] for one in found["statestoreds"]] == ["not reached", "serving"]
     assert found["catalogd"] is None
-    text = "\n".join(picture(found, look.stack, width=80, height=24))
+    text = "\n".join(picture(found, look.installation, width=80, height=24))
     assert text.startswith("degraded: topicast status says why  2026-09-21 14:13:20 UTC\n")
     assert "catalogd c:26000: not reached" in text.splitlines()
     assert "Tables" not in text, "who would say which ones changed does not answer"

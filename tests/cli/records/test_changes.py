@@ -11,9 +11,9 @@ from topicast.cli.records.changes import (
     by,
     joined,
     once,
+    records_of,
     shown,
     since,
-    told,
     utc,
 )
 from topicast.cli.terminal.lists import listed
@@ -63,7 +63,7 @@ def line(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_each_change_says_who_caused_it(more: dict[str, Any], caused_by: str) -> None:
-    (one,) = told([line(**more)], DRIVERS)
+    (one,) = records_of([line(**more)], DRIVERS)
     assert one["by"] == caused_by
     assert one["time"] == "2026-11-26T08:58:00.000Z"
 
@@ -82,14 +82,14 @@ def test_each_change_says_who_caused_it(more: dict[str, Any], caused_by: str) ->
 def test_what_an_order_caused_names_the_operator(given: str, *, covers: bool) -> None:
     changed = line(source="orders")
     order = line(source="orders", object=given, change="refresh", who="ops (ann@a)")
-    assert told([changed, order], ())[0]["by"] == ("ops (ann@a)" if covers else "an order")
+    assert records_of([changed, order], ())[0]["by"] == ("ops (ann@a)" if covers else "an order")
 
 
 def test_changes_of_a_driver_are_found_by_each_of_its_names() -> None:
     driver = {"writer": WRITER, "application": "nightly-etl", "user": "ann"}
     driver |= {"application_id": "app-7", "registration": "0badcafe" + "0" * 24}
     mine, other = line(source="reports", driver=WRITER), line()
-    records = told([mine, other], [driver])
+    records = records_of([mine, other], [driver])
     for name in ("nightly-etl", "Ann", "app-7", "0badcafe", WRITER[:8]):
         assert by(records, name, [driver]) == records[:1], name
     for name in ("app-8", "0badcaf", "0badcaff"):
@@ -101,7 +101,7 @@ def test_history_has_what_differs_and_the_cause_from_the_log() -> None:
     row |= {"version": 5, "before": "column a=int; parameter p=1", "after": "column a=bigint"}
     part = row | {"object": "shop.orders/ds=1", "change": "created", "before": "", "after": "x=1"}
     old = row | {"version": 2, "change": "data", "before": "", "after": ""}
-    records = joined([row, part, old], told([line()], ()))
+    records = joined([row, part, old], records_of([line()], ()))
     assert [one["by"] for one in records] == ["event 62", "event 62", "events"]
     assert records[0]["before"] == row["before"], "JSON is whole"
     assert shown(records)[0]["what"] == "column a int -> bigint; parameter p 1 -> -"
@@ -118,11 +118,11 @@ def test_cause_is_that_of_the_content_not_of_the_name_at_the_same_version() -> N
     row = {"time_us": AT_US, "object": "shop.orders", "change": "created", "source": "events"}
     row |= {"version": 5, "before": "", "after": "column a=int"}
     name = line(topic=NAMESPACE, change="created")
-    (one,) = joined([row], told([name, line(change="loaded", event_after=61)], ()))
+    (one,) = joined([row], records_of([name, line(change="loaded", event_after=61)], ()))
     assert (one["by"], one["topic"]) == ("first read", 17)
-    (one,) = joined([row], told([name, line(change="loaded")], ()))
+    (one,) = joined([row], records_of([name, line(change="loaded")], ()))
     assert one["by"] == "event 62"
-    (one,) = joined([row], told([name], ()))
+    (one,) = joined([row], records_of([name], ()))
     assert (one["by"], one["topic"]) == ("events", None)
 
 
@@ -132,7 +132,7 @@ def test_events_are_picked_by_application_user_key_or_origin() -> None:
         line(source="orders", who="ops (bob@a)", change="mode"),
         line(),
     ]
-    records = told(lines, DRIVERS)
+    records = records_of(lines, DRIVERS)
     picked = {name: len(by(records, name)) for name in ("nightly", "ANN", "ops", "events", "x9")}
     assert picked == {"nightly": 1, "ANN": 1, "ops": 1, "events": 1, "x9": 0}
     assert max(map(len, listed(LOG, shown(records), width=80))) <= 80
@@ -140,7 +140,7 @@ def test_events_are_picked_by_application_user_key_or_origin() -> None:
 
 def test_events_are_picked_by_object_with_what_is_in_it_and_orders_that_name_it() -> None:
     names = ("shop.orders", "shop.orders/ds=1", "shop.orders_2", "shop", "shop.orders data", "")
-    records = told([line(object=one) for one in names], ())
+    records = records_of([line(object=one) for one in names], ())
 
     def picked(pattern: str) -> list[str]:
         return [one["object"] for one in about(records, pattern)]

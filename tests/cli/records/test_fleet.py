@@ -11,13 +11,13 @@ from topicast.cli.records.fleet import (
     SHOWN,
     ListedDriver,
     called,
+    completed,
     each_once,
     matches,
     mend,
+    problem_lines,
     problems,
     shown,
-    told,
-    told_at_length,
     unreachable,
 )
 from topicast.cli.terminal.lists import listed
@@ -55,7 +55,7 @@ THREE = (
 
 
 def lines(records: Any, *, width: int, wide: bool = False) -> list[str]:
-    return listed(SHOWN, shown(told(records, now=NOW)), width=width, wide=wide)
+    return listed(SHOWN, shown(completed(records, now=NOW)), width=width, wide=wide)
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -91,9 +91,9 @@ def test_wide_has_every_column_whole() -> None:
 
 
 def test_each_problem_is_told_at_length_with_what_to_do() -> None:
-    found = told(THREE, now=NOW)
+    found = completed(THREE, now=NOW)
     assert [called(one) for one in problems(found)] == ["nightly-etl-3", "nightly-etl-2"]
-    assert told_at_length(problems(found)[:1], width=80) == [
+    assert problem_lines(problems(found)[:1], width=80) == [
         "nightly-etl-3  plain for 30 s, 75 s stale",
         "  catalogd refuses the key: topicast doctor",
         "  -> topicast doctor, on node1.example.com, says why",
@@ -122,7 +122,7 @@ def test_what_to_do_about_a_driver_follows_from_its_state(
 
 
 def test_record_is_whole_with_the_time_of_its_state() -> None:
-    (one,) = told([driver()], now=NOW)
+    (one,) = completed([driver()], now=NOW)
     assert one["since"] == "2026-11-26T08:00:00Z"
     assert one["refreshes"] is None
     assert one["hubs"] == 2
