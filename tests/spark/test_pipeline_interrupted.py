@@ -65,6 +65,6 @@ def test_command_that_is_interrupted_while_spark_starts_says_when_it_ends(
     job.send_signal(signal.SIGTERM)
     printed, rest = job.communicate(timeout=60)
     said += rest
-    assert "interrupted while Spark starts: ends as soon as Spark has started" in said
+    assert "interrupted while Spark starts: the run ends as soon as Spark has started" in said
     assert "error: interrupted: finished work stays" in said
     assert ("Traceback" not in said, printed, job.returncode) == (True, "", 130)
