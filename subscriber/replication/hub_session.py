@@ -1,4 +1,4 @@
-"""The session with one hub: registration, subscriptions, and the barrier that proves them active.
+"""HubSession: chooses the hub, and keeps the registration, Joins and subscriptions with it.
 
     GREETING ──Welcome──▶ WELCOMED ──silent, seeding or stale, and another hub is there──▶ GREETING
         ▲─────────────────────┘ the hub restarted, or does not know the connection any more
@@ -227,7 +227,7 @@ class HubSession:
         """Stop waiting for answers to Joins: they would be about former numbers of topics."""
         self._joins.clear()
 
-    def on_refused(self, refused: Refused) -> None:
+    def on_join_refused(self, refused: Refused) -> None:
         """Repeat a Join that the hub cannot answer yet, after the pause that the hub names."""
         self._joins.back_off(refused.request, for_s=refused.retry_ms / 1000)
 
@@ -296,6 +296,7 @@ class HubSession:
             self._greet()  # there is no other hub: again and again, until this hub answers
 
     def _connect_next(self) -> None:
+        """Leave this hub, if there is one, and greet the next of those that were given."""
         self._index = (self._index + 1) % len(self._addresses)
         self._active_at = self._start_at = self._turn.now
         self._hub = 0

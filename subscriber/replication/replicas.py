@@ -303,7 +303,7 @@ class TopicReplicas:
         """Drop a part of a start that is not accepted; only give its stream the credit back."""
         self._processed(chunk.stream, chunk_cost(chunk))
 
-    def on_refused(self, refused: Refused) -> None:
+    def on_catch_up_refused(self, refused: Refused) -> None:
         """Let the topics of a stream wait, or one topic, because the hub does not serve it now."""
         for topic_level in self._set.served_by(refused.request):
             if refused.topic in (-1, topic_level[0]):

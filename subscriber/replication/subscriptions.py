@@ -310,7 +310,7 @@ class Subscriptions:
         elif self._session.greeting:
             self._on_not_registered(refused.code, refused.message)
         elif refused.retry_ms:
-            self._session.on_refused(refused)
+            self._session.on_join_refused(refused)
 
     def on_unreadable(self, error: WireError) -> None:
         """Note that the hub's answer cannot be read: it may be of another protocol version."""
@@ -333,7 +333,7 @@ class Subscriptions:
         if refused.code == Refusal.HELLO:
             self._session.on_unknown()
         else:
-            self.replicas.on_refused(refused)
+            self.replicas.on_catch_up_refused(refused)
 
     def tick(self) -> None:
         """Greet, leave or report to the hub, and request catch-ups, as far as they are due."""

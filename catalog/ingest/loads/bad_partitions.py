@@ -5,6 +5,7 @@
 
 If the metastore cannot read one partition, it refuses the whole call, and does not say which
 partition it is. So catalogd reads half of the call, and finds the partition in log2(n) reads.
+Nothing else decides when a bad partition is read again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

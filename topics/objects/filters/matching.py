@@ -10,13 +10,13 @@ from typing import Final, TypeAlias
 
 from ...errors import UsageError
 from ..tables import Column
+from .functions import applied
 from .operands import (
     CHAR,
     NULL,
     Operand,
     Read,
     Value,
-    applied,
     beside,
     beside_each,
     column_operand,

@@ -79,6 +79,16 @@ class Operand:
     length: int = 0
     scale: int = 0
 
+    def then(self, change: Read) -> "Operand":
+        """Return the operand whose values are ``change`` of those of this operand."""
+        first = self.read
+
+        def read(text: str) -> Value | None:
+            value = first(text)
+            return None if value is None else change(value)
+
+        return replace(self, read=read)
+
     @property
     def is_called(self) -> str:
         """The description for an error, as ``n is a number``."""
@@ -105,6 +115,12 @@ def column_operand(name: str, type_: str) -> Operand:
     return Operand(
         name, kind, lambda text: None if text == NULL_PARTITION else read(text), length, scale
     )
+
+
+def kind_of(type_: str) -> str:
+    """Return the kind that a cast to ``type_`` makes; no filter casts to a type with a length."""
+    found = _TYPE.fullmatch(type_)
+    return _ALIASES.get(found[1], found[1]) if found and not found[2] else type_
 
 
 def reader(kind: str, *, length: int = 0, scale: int = 0) -> Callable[[str], Value | None]:
@@ -209,41 +225,6 @@ def _calendar(text: str) -> str | None:
         return None
 
 
-def applied(operand: Operand, function: str) -> Operand:
-    """Return ``function`` of ``operand``: lower, upper, or "cast TYPE", "try_cast TYPE".
-
-    Raises:
-        UsageError: it is not known for this kind, or depends on a setting.
-    """
-    if function in ("lower", "upper"):
-        as_text, change = texts(operand), str.lower if function == "lower" else str.upper
-        return replace(as_text, read=_then(as_text.read, change))
-    how, _, type_ = function.partition(" ")
-    found = _TYPE.fullmatch(type_)
-    kind = _ALIASES.get(found[1], found[1]) if found and not found[2] else type_
-    here = operand.kind
-    if kind == TEXT:
-        return texts(operand)
-    if kind == here != DECIMAL:
-        return operand
-    if kind in WHOLE and here in WHOLE and WHOLE[kind] >= WHOLE[here]:
-        return replace(operand, kind=kind)
-    if (here, kind) == (TIMESTAMP, DATE):
-        return replace(
-            operand, kind=DATE, read=_then(operand.read, lambda at: at.date().isoformat())
-        )
-    if (here, kind) == (DATE, TIMESTAMP):
-        return replace(operand, kind=TIMESTAMP, read=_then(operand.read, datetime.fromisoformat))
-    of_text = here in (TEXT, CHAR) and kind in (*WHOLE, BOOLEAN, DATE)
-    if of_text and how == "try_cast":
-        return replace(operand, kind=kind, read=_then(operand.read, reader(kind)))
-    if of_text:
-        raise UsageError(
-            f"cast({operand.name} as {kind}): where a text is none, {ANSI} decides: write try_cast"
-        )
-    raise UsageError(f"no filter casts {operand.name}, which is a {here}, to {type_}")
-
-
 def texts(operand: Operand) -> Operand:
     """Return ``operand`` cast to a text.
 
@@ -260,7 +241,7 @@ def texts(operand: Operand) -> Operand:
         DATE: lambda value: value,
         TIMESTAMP: written_time,
     }.get(operand.kind, str)
-    return replace(operand, kind=TEXT, read=_then(operand.read, write))
+    return replace(operand.then(write), kind=TEXT)
 
 
 def written_time(at: datetime) -> str:
@@ -397,11 +378,3 @@ def _mismatch(operand: Operand, kind: str, value: Value) -> UsageError:
     else:
         why = "Spark compares these under some settings only, if at all"
     return UsageError(f"{operand.is_called}, {value} is {shown}: {why}")
-
-
-def _then(first: Read, second: Read) -> Read:
-    def read(text: str) -> Value | None:
-        value = first(text)
-        return None if value is None else second(value)
-
-    return read

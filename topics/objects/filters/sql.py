@@ -23,13 +23,13 @@ else than it seems to: ``d = 2026-11-01`` subtracts.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isinf
 from typing import Final
 
 from ...errors import UsageError
+from .functions import CASTS, IN_SQL, Functions, folded
 from .operands import (
     BOOLEAN,
     DATE,
@@ -38,14 +38,11 @@ from .operands import (
     DOUBLE,
     NULL,
     TIMESTAMP,
-    WHOLE,
     Typed,
-    Value,
     date_of,
     timestamp_of,
-    whole_of,
 )
-from .terms import Among, Comparison, Every, Functions, Like, Literal, Null, Some, Term
+from .terms import Among, Comparison, Every, Like, Literal, Null, Some, Term
 from .tokens import Tokens
 
 _TOKEN: Final = re.compile(
@@ -73,16 +70,7 @@ _FOR_LIKE: Final = ("%", "_")  # whose backslash stays in the text
 _IN_TEXT: Final = re.compile(r"\\(.)|(['\"])\2", re.DOTALL)
 _NUMBER: Final = re.compile(r"([+-]?[0-9.]+)(e[+-]?[0-9]+)?([a-z]*)")
 _LITERAL: Final = "a number, a text in quotes, or date '2026-11-01'"
-_FUNCTIONS: Final = {
-    "lower": "lower",
-    "lcase": "lower",
-    "upper": "upper",
-    "ucase": "upper",
-    **{name: f"cast {name}" for name in ("string", "date", "timestamp", "boolean", *WHOLE)},
-    "to_date": "cast date",
-}
 _TIMES: Final = (DATE, TIMESTAMP, "timestamp_ntz")
-_CASTS: Final = ("cast", "try_cast")
 _VALUE: Final = "a column, or lower, upper, date, string or cast of one"
 NEVER: Final = Some(())  # what is compared with NULL is neither true nor false
 
@@ -268,20 +256,20 @@ class _Parser:
         if not (self._tokens.kind == "word" and self._tokens.kind_after == "("):
             return self._column()
         name = self._tokens.take().text.lower()
-        if name not in _FUNCTIONS and name not in _CASTS:
+        if name not in IN_SQL and name not in CASTS:
             raise self._tokens.wrong(_VALUE, back=1)
         self._tokens.expect("(", "")
         self._tokens.enter()
         inner = self._side()
-        function = _FUNCTIONS.get(name) or f"{name} {self._type()}"
+        function = IN_SQL.get(name) or f"{name} {self._type()}"
         self._tokens.leave()
         self._tokens.expect(")", '")"')
         if isinstance(inner, _Of):
             return _Of(inner.column, (*inner.of, function))
-        folded = _folded(function, inner.literal)
-        if folded is None:
+        value = folded(function, inner.literal)
+        if value is None:
             raise self._tokens.wrong(_LITERAL, back=2)
-        return _Literal(folded)
+        return _Literal(value)
 
     def _type(self) -> str:
         """Read ``as`` and a type without spaces."""
@@ -373,21 +361,6 @@ def _meant(found: re.Match[str], quote: str) -> str:
 
 def _together(terms: list[Term], *, every: bool) -> Term:
     return Every(tuple(terms)) if every else Some(tuple(terms))
-
-
-def _folded(function: str, literal: Literal | None) -> Literal | None:
-    """Return ``function`` of a literal; None if it has none of its own."""
-    if not isinstance(literal, str):
-        same = isinstance(literal, Typed) and function == f"cast {literal.kind}"
-        return literal if same else None
-    kind = function.partition(" ")[2]
-    if function in ("lower", "upper"):
-        return literal.lower() if function == "lower" else literal.upper()
-    if kind in WHOLE:
-        return whole_of(literal, WHOLE[kind])
-    read: dict[str, Callable[[str], Value | None]] = {DATE: date_of, TIMESTAMP: timestamp_of}
-    found = read[kind](literal) if kind in read else None
-    return literal if kind == "string" else None if found is None else Typed(kind, found)
 
 
 def _comparison(value: "_Of", sign: str, literal: Literal | None, *, negated: bool) -> Term:

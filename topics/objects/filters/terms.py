@@ -31,6 +31,7 @@ from typing import Final, TypeAlias, TypeVar, cast
 import msgpack
 
 from ...errors import UsageError, WireError
+from .functions import KNOWN, Functions, is_function
 from .operands import (
     BOOLEAN,
     DATE,
@@ -53,7 +54,6 @@ ITEMS_MAX: Final = 20_000  # literals of a message, or names; catalogd reads the
 CHARS_MAX: Final = 4096  # of one text of a filter in a message, as of any text of the wire
 
 Literal: TypeAlias = int | str | Typed
-Functions: TypeAlias = tuple[str, ...]  # of a column, the innermost first; the metastore has none
 Form: TypeAlias = "str | int | float | bool | tuple[Form, ...] | None"
 _Item = TypeVar("_Item", "Term", Literal)
 
@@ -61,7 +61,6 @@ _SIGNS: Final = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _LISTS: Final = {"in": False, "not in": True}
 _LIKES: Final = {"like": False, "not like": True}
 _NULLS: Final = {"null": False, "not null": True}
-_FUNCTION: Final = re.compile(r"lower|upper|(try_)?cast \w+")
 _U64, _I64 = 1 << 64, 1 << 63  # integers of MessagePack: from -_I64, below _U64
 _LARGE: Final = re.compile(r"-?[1-9][0-9]*")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-][0-9]{1,4})?")
@@ -310,8 +309,8 @@ def _read_value(form: object) -> tuple[str, tuple[str, ...]]:
     if not isinstance(column, str) or not column or column != column.lower():
         raise WireError("a column in lower case expected")
     for function in functions:
-        if not isinstance(function, str) or not _FUNCTION.fullmatch(function):
-            raise WireError("lower, upper, cast or try_cast expected of a column")
+        if not isinstance(function, str) or not is_function(function):
+            raise WireError(f"{KNOWN} expected of a column")
     return intern(column), tuple(cast(list[str], functions))
 
 
