@@ -42,9 +42,8 @@ class ChunkedComparison:
         self.need = need
         self.reading = False  # a chunk, or the names; never two
         self.awaited = False  # somebody syncs the table
-        self._listed = names is not None
-        self._count = 0  # of the names
-        self._left = 0  # how many of the names are not yet compared
+        self._count: int | None = None  # of the names; None: they are not listed yet
+        self._compared = 0  # how many of them
         self._rest: Iterator[str] = iter(())  # names that are not in a chunk yet
         self._next: tuple[str, ...] = ()  # the names of the next chunk
         self._slices: Iterator[None] | None = None  # of the names, or of the chunk that was read
@@ -64,7 +63,7 @@ class ChunkedComparison:
     @property
     def over(self) -> bool:
         """Whether everything was compared."""
-        return self._listed and not (self._next or self.reading or self._slices)
+        return self._count is not None and not (self._next or self._slices)
 
     @property
     def differs_much(self) -> bool:
@@ -74,23 +73,22 @@ class ChunkedComparison:
     @property
     def text(self) -> str:
         """How far the comparison is, as text."""
-        if not self._listed:
+        if self._count is None:
             return "events are missing, and its partitions are to be compared"
-        done = self._count - self._left
-        return f"events are missing, and {done} of {self._count} partitions are compared"
+        done, count = self._compared, self._count
+        return f"events are missing, and {done} of {count} partitions are compared"
 
     def next(self) -> TableRequest:
         """Return the request of the names, or of the next chunk."""
         db, name = self.table
         self.reading = True
-        if not self._listed:
+        if self._count is None:
             return TableRequest(db=db, table=name, obj=False, whole=True, names=(), listed=True)
         return TableRequest(db=db, table=name, obj=False, whole=False, names=self._next)
 
     def list_later(self) -> None:
         """Drop the names, and list them again once it is this table's turn."""
-        self._listed, self._rest, self._next, self._slices = False, iter(()), (), None
-        self._count = self._left = 0
+        self._count, self._rest, self._next, self._slices = None, iter(()), (), None
 
     def give_back(self) -> None:
         """Make the same request once more: the metastore has not answered."""
@@ -99,7 +97,7 @@ class ChunkedComparison:
     def accept(self, found: TableRead) -> None:
         """Take the answer to the last request, to be compared by ``take_slice``."""
         self.reading = False
-        if not self._listed:
+        if self._count is None:
             self._list(found.names or ())  # without names the table is gone, as its read will show
             return
         self._slices = self._differing(self._next, found.partitions)
@@ -113,12 +111,12 @@ class ChunkedComparison:
     def check(self) -> None:
         """Assert every invariant."""
         assert self.need.extent is Extent.STRUCT
-        assert not (self.reading and self._slices)
+        assert not (self.reading and (self._slices or self.over))
         assert len(self._next) <= PARTITIONS_PER_CALL_MAX
-        assert len(self._next) <= self._left <= self._count
+        assert self._compared + len(self._next) <= (self._count or 0)
 
     def _list(self, names: Sequence[str]) -> None:
-        self._listed, self._count, self._left = True, len(names), len(names)
+        self._count = len(names)
         self._rest = iter(sorted(names))
         self._slices = self._gone(frozenset(names))
         self._advance()
@@ -143,7 +141,7 @@ class ChunkedComparison:
             held = dict(self._tables.structs(self.table, some))
             differ = (one for one in some if not _equal(found.get(one), held.get(one)))
             self.need.names.update(dict.fromkeys(differ))
-            self._left -= len(some)
+            self._compared += len(some)
             yield
 
 
