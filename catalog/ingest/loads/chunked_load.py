@@ -61,10 +61,8 @@ class Kind(Enum):
     """The content of a chunk."""
 
     NAMES = "names"  # of all partitions; no partition is read before them
-    NEXT = "next"  # partitions that were never read
-    SELECTED = "selected"  # partitions that somebody waits for
+    SOME = "some"  # partitions that were never read, are selected, suspects, or a bad one
     ROUND = "round"  # all that changed meanwhile, with nothing else left
-    PROBE = "probe"  # suspects, or a bad partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +250,8 @@ class ChunkedLoad:
         db, name = self.table
         lists = kind is Kind.NAMES
         listed = lists and self.refused > 0
-        keys = self.keys if lists else ()
         return TableRequest(
-            db=db, table=name, obj=False, whole=lists, names=names, listed=listed, keys=keys
+            db=db, table=name, obj=False, whole=lists, names=names, listed=listed, keys=self.keys
         )
 
     def refuse(self, error: str) -> None:
@@ -325,7 +322,7 @@ class ChunkedLoad:
         """Read the dirty partitions once more: the published struct is newer than the round."""
         self.closing = {}
         if self.reading is not None and self.reading.kind is Kind.ROUND:
-            self.reading = replace(self.reading, kind=Kind.NEXT)
+            self.reading = replace(self.reading, kind=Kind.SOME)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -346,12 +343,11 @@ class ChunkedLoad:
         if self.rest is None:
             return Kind.NAMES, ()
         if probe := self.bad.next(self._is_unread):
-            return Kind.PROBE, probe
+            return Kind.SOME, probe
         selected = () if self.selected_last else self._next_awaited()
         self.selected_last = bool(selected)
         if self.rest:
-            some = selected or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
-            return Kind.SELECTED if selected else Kind.NEXT, some
+            return Kind.SOME, selected or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
         few = len(self.closing) + len(self.dirty) <= PARTITIONS_PER_READ_MAX
         few = few and not self.bad  # with a bad partition the load does not end
         self.closing = (self.closing if few else {}) | dict.fromkeys(self.dirty)

@@ -720,6 +720,19 @@ def test_what_is_read_and_not_written_is_bounded() -> None:
     assert len(world.reads()) == 1
 
 
+def test_next_chunk_is_read_once_fewer_slices_wait_than_may() -> None:
+    world = chunked(*(f"{number:05d}" for number in range(3 * PARTITIONS_PER_READ_MAX)))
+    world.done(world.read())
+    world.done(world.read())
+    of_a_chunk = -(-PARTITIONS_PER_READ_MAX // SLICE_MAX)
+    for _ in range(2 * of_a_chunk - 1 - SLICES_MAX):
+        assert world.reads() == ()
+        assert world.written()
+    assert world.reads() == ()
+    assert world.written()
+    assert len(world.reads()) == 1
+
+
 def test_slices_of_several_tables_take_turns(world: World) -> None:
     for table in (T, U):
         world.loader.begin_chunked_load(table, (*MANY[: 3 * SLICE_MAX], "last"))
@@ -808,6 +821,21 @@ def test_partition_that_appears_after_the_listing_is_read_before_the_end(world: 
     assert wanted(world.read()) == chunk_of("b")
 
 
+def test_partition_that_appears_while_names_are_listed_is_read_after_those_that_were(
+    world: World,
+) -> None:
+    world.loader.begin_chunked_load(T, None)
+    listing = world.read()
+    world.event(partitions(T, "b"))
+    world.done(listing, t=TableRead(names=("a",)))
+    while world.written():
+        pass
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    world.poll()
+    assert wanted(world.read_and_write()) == chunk_of("b")
+    assert world.poll() == (CompleteLoad(table=T),)
+
+
 def test_progress_of_a_load_is_known_once_its_names_are(world: World) -> None:
     large = world.loader.large
     assert large.progress(T) is None
@@ -841,6 +869,7 @@ def test_table_is_not_complete_before_a_poll_confirms_its_last_chunk() -> None:
     assert wanted(more) == chunk_of("c"), "no event overtook a or b"
     number = world.loader.begin_poll()
     assert slices_of(world.done(more)) == [(["c"], ())]
+    assert world.loader.wants_poll, "this one confirms the first chunk alone"
     assert world.loader.on_poll_done(number) == (), "it began before the read ended"
     assert world.loader.wants_poll
     assert world.poll() == (CompleteLoad(table=T),)
@@ -873,6 +902,40 @@ def test_partitions_that_change_in_turns_are_read_together_and_are_of_one_moment
     assert world.poll(partitions(T, "a")) == (CompleteLoad(table=T),)
     world.held.add(T)
     assert wanted(world.read()) == chunk_of("a")
+
+
+@pytest.mark.parametrize(("first", "again"), [(MANY[1:], (*MANY[1:], "last")), (MANY, ("last",))])
+def test_rounds_are_read_together_if_they_are_no_more_than_a_chunk(
+    first: list[str], again: tuple[str, ...]
+) -> None:
+    world = chunked(*MANY, "last")
+    world.read_and_write()
+    world.read_and_write()
+    assert world.poll(partitions(T, *first)) == ()
+    assert wanted(world.read_and_write()) == chunk_of(*first)
+    assert world.poll(partitions(T, "last")) == ()
+    assert wanted(world.read_and_write()) == chunk_of(*again)
+
+
+def test_round_that_fails_once_the_table_itself_has_changed_is_read_again_whole() -> None:
+    """Else no poll would confirm those that the round has read for the sake of the others."""
+    world = chunked("a", "b", "c")
+    world.read_and_write()
+    world.poll(partitions(T, "a"))
+    world.read_and_write()
+    world.poll(partitions(T, "b"))
+    last = world.read()
+    assert wanted(last) == chunk_of("a", "b")
+    world.event(changed(T))
+    world.held.add(T)
+    world.done(world.read())
+    assert tables_of(world.poll()) == ["t"]
+    world.failed(last, away=True)
+    world.now += RETRY_S
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert world.poll() == ()
+    assert wanted(world.read_and_write()) == chunk_of("b")
+    assert world.poll() == (CompleteLoad(table=T),)
 
 
 def test_partitions_that_changed_before_the_table_itself_are_read_again_with_it() -> None:
@@ -941,6 +1004,7 @@ def test_selected_partitions_are_read_alone_and_first_and_settled_by_a_poll() ->
     assert wanted(read) == chunk_of("ds=02500"), "the other was read"
     assert slices_of(world.done(read)) == [(["ds=02500"], ())]
     assert not confirmed(world, selector)
+    assert world.reads() == (), "the metastore answers the poll first"
     assert world.loader.wants_poll
     world.poll()
     assert confirmed(world, selector)
@@ -1002,18 +1066,68 @@ def test_chunk_of_a_selection_is_read_again_when_the_metastore_is_back() -> None
 
 
 def test_filter_is_tried_on_some_names_in_each_turn_and_the_next_turn_is_at_once() -> None:
-    world = chunked(*days(3 * SCANNED_MAX))
+    world = chunked(*days(2 * SCANNED_MAX + 1))
     selector = by_filter("ds like '.*9'")
-    world.reads()
-    for _ in range(3):
+    assert len(world.read().requests[0].names) == SCANNED_MAX, "they are tried as well"
+    for _ in range(4):
         assert world.loader.deadline() != world.now
         assert not confirmed(world, selector)
         assert world.loader.deadline() == world.now, "without a fact"
         world.reads()
-    for _ in range(2):
-        assert not confirmed(world, selector)
-        world.reads()
+    assert not confirmed(world, selector)
     assert world.loader.deadline() != world.now, "all names were tried"
+
+
+def test_selection_whose_requester_has_gone_takes_no_share_of_later_chunks() -> None:
+    world = chunked(*days(4 * PARTITIONS_PER_READ_MAX))
+    assert not confirmed(world, by_names(days(1)))
+    assert wanted(world.read_and_write()) == chunk_of(*days(1))
+    world.poll()
+    world.read_and_write()
+    every = by_filter("ds like '.*'")
+    for _ in range(4 * PARTITIONS_PER_READ_MAX // SCANNED_MAX + 1):
+        assert not confirmed(world, every)
+    assert len(world.read().requests[0].names) == PARTITIONS_PER_READ_MAX
+
+
+def test_selection_is_confirmed_by_the_poll_of_its_own_chunk_and_not_of_a_later_one() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(days(1))
+    world.read_and_write()
+    assert not confirmed(world, selector)
+    assert world.loader.wants_poll
+    number = world.loader.begin_poll()
+    assert not world.loader.wants_poll, "it has begun"
+    later = world.read()
+    assert len(later.requests[0].names) == PARTITIONS_PER_READ_MAX
+    world.done(later)
+    assert not confirmed(world, selector)
+    world.loader.on_poll_done(number)
+    assert confirmed(world, selector)
+
+
+def test_selection_is_not_confirmed_while_one_of_its_partitions_is_being_read() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(["ds=00000", "ds=02500"])
+    world.read_and_write()
+    assert not confirmed(world, selector)
+    world.poll()
+    assert wanted(world.read()) == chunk_of("ds=02500"), "the other is confirmed"
+    assert not confirmed(world, selector)
+
+
+def test_selection_that_is_being_read_again_is_not_confirmed_by_the_poll_of_its_first_read() -> (
+    None
+):
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(days(1))
+    world.read_and_write()
+    number = world.loader.begin_poll()
+    world.event(partitions(T, *days(1)))
+    assert not confirmed(world, selector)
+    assert wanted(world.read()) == chunk_of(*days(1))
+    world.loader.on_poll_done(number)
+    assert not confirmed(world, selector)
 
 
 def test_more_selections_than_are_read_first_wait_until_one_of_them_is_confirmed() -> None:
@@ -1075,6 +1189,44 @@ def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about
     world.now += RETRY_S
     assert wanted(world.read_and_write()) == chunk_of("a")
     assert world.poll() == (CompleteLoad(table=T),)
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_partitions_that_the_metastore_did_not_send_are_read_once_it_does(away: bool) -> None:
+    """Whether it has not answered, or has refused one of them at first."""
+    world = chunked("a", "b")
+    read = world.read()
+    assert wanted(read) == chunk_of("a", "b")
+    assert world.failed(read, away=away) == ()
+    world.now += RETRY_S
+    seen = []
+    while some := world.reads():
+        seen += some[0].requests[0].names
+        world.done(some[0])
+    assert seen == ["a", "b"]
+    while not (results := world.poll()):
+        world.written()
+    assert results == (CompleteLoad(table=T),)
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_round_that_the_metastore_did_not_send_does_not_count(away: bool) -> None:
+    world = chunked("a", "b")
+    world.read_and_write()
+    world.poll(partitions(T, "a", "b"))
+    read = world.read()
+    assert world.loader.large.loading()[T].endswith(f"2 are read again, round 1 of {ROUNDS_MAX}")
+    world.failed(read, away=away)
+    assert world.loader.large.loading() == {T: "2 of 2 partitions are read"}
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_partitions_are_listed_by_columns_and_by_names_alone_after_a_refusal(
+    world: World, refused: int
+) -> None:
+    world.loader.begin_chunked_load(T, None, refused=refused, keys=("ds",))
+    (request,) = world.read().requests
+    assert (request.listed, request.keys) == (refused > 0, ("ds",))
 
 
 def test_table_whose_partitions_cannot_be_listed_is_unreadable_and_tried_ever_more_slowly(
