@@ -170,6 +170,14 @@ def test_only_hub_is_greeted_after_growing_pauses() -> None:
                for _, effects in found)  # fmt: skip
 
 
+def test_welcome_of_a_connection_from_before_a_restart_opens_nothing() -> None:
+    """P-LIVE-3: the reader has greeted no hub since, so that it follows none."""
+    turn = Turn[Effect]()
+    session = session_of(turn, ("hub",))
+    session.on_welcome(WELCOME)
+    assert turn.end() == ()
+
+
 def test_silent_hub_is_left_for_another_though_it_is_not_to_be_greeted_yet() -> None:
     found = wakes("hub-0", "hub-1")
     assert all(effects for _, effects in found), "each time it is due for something"

@@ -727,6 +727,7 @@ def test_next_chunk_is_read_once_fewer_slices_wait_than_may() -> None:
     of_a_chunk = -(-PARTITIONS_PER_READ_MAX // SLICE_MAX)
     for _ in range(2 * of_a_chunk - 1 - SLICES_MAX):
         assert world.reads() == ()
+        assert not world.loader.wants_poll, "the next chunk will need one as well"
         assert world.written()
     assert world.reads() == ()
     assert world.written()
@@ -1218,6 +1219,42 @@ def test_round_that_the_metastore_did_not_send_does_not_count(away: bool) -> Non
     assert world.loader.large.loading()[T].endswith(f"2 are read again, round 1 of {ROUNDS_MAX}")
     world.failed(read, away=away)
     assert world.loader.large.loading() == {T: "2 of 2 partitions are read"}
+
+
+def test_selection_of_a_bad_partition_is_never_confirmed_and_asks_for_no_turns_and_no_polls() -> (
+    None
+):
+    world = chunked(*days(2 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(days(1))
+    assert not confirmed(world, selector)
+    read = world.read()
+    assert wanted(read) == chunk_of(*days(1))
+    world.failed(read)
+    world.done(world.read())
+    assert not world.loader.wants_poll, "nobody waits, and there is more to read"
+    while world.written():
+        pass
+    assert not confirmed(world, selector)
+    assert world.loader.deadline() != world.now
+
+
+def test_bad_partition_that_has_changed_is_read_at_once_and_others_of_its_table_are_left() -> None:
+    world = chunked("a", "b")
+    world.failed(world.read())
+    bad = world.read()
+    assert wanted(bad) == chunk_of("a"), "half of them"
+    world.failed(bad)
+    world.read_and_write()
+    assert world.poll() == ()
+    assert world.loader.tables_left == 0
+    assert world.reads() == ()
+    world.event(partitions(T, "b"))
+    assert world.loader.tables_left == 1
+    world.read_and_write()
+    assert world.reads() == ()
+    world.event(partitions(T, "a"))
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert world.poll() == (CompleteLoad(table=T),)
 
 
 @pytest.mark.parametrize("refused", [0, 1])
