@@ -22,11 +22,11 @@ from ..topics.settings import (
     port_of,
 )
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
+from .content.unloading import UnloadSettings
 from .core import POLLING_INTERVAL_S_DEFAULT, CatalogSettings
 from .ingest.loads.loader import READS_KEPT, READS_MAX_DEFAULT
 from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
 from .model.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
-from .publish.unloading import UnloadSettings
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT
 from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 

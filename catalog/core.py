@@ -22,6 +22,9 @@ from ..topics.topic import Topic
 from ..topics.turn import Turn
 from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.questions import Question
+from .content.backfill import Backfill
+from .content.background import Background
+from .content.unloading import NEVER_UNLOAD, Unloading, UnloadSettings
 from .effects import (
     AFTER_COMMIT,
     BeginEpoch,
@@ -34,7 +37,6 @@ from .effects import (
     Publish,
     Requested,
 )
-from .follow.background import Background
 from .follow.differences import Differences
 from .follow.event_router import EventRouter
 from .follow.name_listing import Lifecycle, NameListing
@@ -75,8 +77,6 @@ from .model.namespace import Namespace
 from .model.tables import Tables
 from .model.versions import Commit, LeaseRow, SweepRow, VersionLog, WriteRow
 from .model.window_state import WindowState
-from .publish.backfill import Backfill
-from .publish.unloading import NEVER_UNLOAD, Unloading, UnloadSettings
 from .reconcile.held import Held
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, Reconciliation
 from .serve.admin import AdminOrders
@@ -212,7 +212,7 @@ class Catalog:
             loader=self.loader,
             backfill=self.backfill,
             unloading=self.unloading,
-            listing=self.listing,
+            names_known=lambda: self.names_known,
             enabled=settings.load_in_background,
         )
         self.differences = Differences(

@@ -27,6 +27,8 @@ from ..topics.wire.messages.questions import (
     ReadTableStates,
 )
 from . import status
+from .content.backfill import Backfill
+from .content.unloading import Unloading
 from .effects import Connections
 from .follow.event_router import EventRouter
 from .follow.name_listing import NameListing
@@ -45,8 +47,6 @@ from .model.modes import overrides_text
 from .model.namespace import Namespace
 from .model.tables import Tables
 from .model.versions import VersionLog
-from .publish.backfill import Backfill
-from .publish.unloading import Unloading
 from .reconcile.reconciliation import Reconciliation
 from .serve.dispatcher import Dispatcher
 from .status import CatalogStatus, MetastoreFacts

@@ -86,8 +86,8 @@ ONE_WAY = {
     "statestore/members": ("membership", "drivers", "applied"),
     "statestore/content": ("stub_deltas", "validation", "policies", "ingest"),
     "catalog": (
-        *("metastore", "model", "storage", "publish", "ingest", "reconcile", "follow"),
-        *("history", "serve"),
+        *("metastore", "model", "storage", "publish", "ingest", "reconcile", "content"),
+        *("follow", "history", "serve"),
         *(
             "event_status",
             "status",

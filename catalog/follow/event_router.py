@@ -9,6 +9,7 @@ from typing import Final
 
 from ...topics.turn import PartTurn
 from ...topics.wire.messages.data import SOURCE_EVENTS
+from ..content.unloading import Unloading
 from ..ingest.events.actions import (
     SKIPPED,
     STATISTICS,
@@ -38,7 +39,6 @@ from ..metastore.port import (
 )
 from ..model.namespace import Namespace
 from ..model.tables import Tables
-from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .name_listing import Lifecycle, NameListing, missing
 from .notes import CatalogCounts, Noted

@@ -1,1 +1,1 @@
-"""Deltas out: backfill, one publisher per hub."""
+"""Deltas out: one publisher for each hub."""

@@ -31,7 +31,8 @@ from ...topics.wire.messages.answers import EventText, EventTexts, NamedFacts
 from ...topics.wire.messages.data import SOURCE_ORDERS
 from ...topics.wire.messages.questions import Order, OrderKind
 from ...topics.wire.refusal import Refusal
-from ..follow.background import Background
+from ..content.backfill import Backfill
+from ..content.background import Background
 from ..follow.event_router import EventRouter
 from ..ingest.events.actions import decode
 from ..ingest.events.event_log import EventLog
@@ -52,7 +53,6 @@ from ..model.modes import overrides_text, parse_mode
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import OrderRow
-from ..publish.backfill import Backfill
 from .pending import PendingRequests
 from .replies import Replies
 

@@ -51,6 +51,7 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.messages.reports import Report, Sweep
 from ...topics.wire.refusal import Refusal, request_id
+from ..content.unloading import Unloading
 from ..follow.differences import Differences
 from ..follow.name_listing import Lifecycle, NameListing
 from ..history.history_thread import HistoryRead, ReadStore
@@ -63,7 +64,6 @@ from ..model.lineage import Epochs
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import LeaseRow, VersionLog
-from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
 from .grants import AdmitGranted, Grants

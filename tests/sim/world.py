@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from topicast.catalog.publish.unloading import UnloadSettings
+from topicast.catalog.content.unloading import UnloadSettings
 from topicast.tests.cluster.catalogd import SETTINGS
 from topicast.tests.cluster.cluster import SETUPS, Cluster
 from topicast.tests.cluster.reader import Setup

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.publish.unloading import UnloadSettings
+from topicast.catalog.content.unloading import UnloadSettings
 from topicast.subscriber.placement.uses import PERIOD_S, Uses
 from topicast.tests.cluster.catalogd import SETTINGS
 from topicast.tests.cluster.shopping import Shopping

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.content.unloading import PRESSURE_S, UnloadSettings
 from topicast.catalog.metastore.port import Read
-from topicast.catalog.publish.unloading import PRESSURE_S, UnloadSettings
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.keys import client_for
 from topicast.topics.errors import ConfigError

@@ -3,7 +3,7 @@
 a start | another mode ──▶ every known table, some a turn ──▶ loaded, unless it is held
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -12,9 +12,8 @@ from ..ingest.loads.loader import Loader
 from ..model.modes import Mode
 from ..model.namespace import Namespace
 from ..model.tables import Tables
-from ..publish.backfill import Backfill
-from ..publish.unloading import Unloading
-from .name_listing import NameListing
+from .backfill import Backfill
+from .unloading import Unloading
 
 CHECKED_AT_ONCE: Final = 25  # tables of one turn: 1 ms
 
@@ -30,19 +29,22 @@ class Background:
         loader: Loader,
         backfill: Backfill,
         unloading: Unloading,
-        listing: NameListing,
+        names_known: Callable[[], bool],
         enabled: bool,
     ) -> None:
-        """``enabled``: whether the operator lets catalogd load what nobody has requested."""
+        """Look at all tables, if their names are known.
+
+        ``enabled``: whether the operator lets catalogd load what nobody has requested.
+        """
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
         self._backfill = backfill
         self._unloading = unloading
-        self._listing = listing
+        self._names_known = names_known
         self._enabled = enabled
         self._unchecked: Iterator[TableId] | None = None  # tables that ``check_some`` has yet to do
-        if listing.names_known:
+        if names_known():
             self._unchecked = namespace.every_table()
 
     @property
@@ -56,7 +58,7 @@ class Background:
         After a start, or a change of the mode, this goes once through all tables. Returns False
         when no table is left. Cost: about 30 µs a table.
         """
-        if self._unchecked is None or not self._listing.names_known:
+        if self._unchecked is None or not self._names_known():
             return False
         some = tuple(islice(self._unchecked, CHECKED_AT_ONCE))
         for table in some:
@@ -70,7 +72,7 @@ class Background:
         if not self._backfill.change(mode):
             return False
         self._loader.retain(self._publishes)
-        if self._listing.names_known:
+        if self._names_known():
             self._unchecked = self._namespace.every_table()
         return True
 

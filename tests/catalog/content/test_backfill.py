@@ -1,5 +1,6 @@
 """What was withheld is sent: re-stamped in small steps, with the same content, and once."""
 
+from topicast.catalog.content.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.catalog.model.modes import (
     Mode,
     ModeState,
@@ -8,7 +9,6 @@ from topicast.catalog.model.modes import (
     unpack_mode_state,
 )
 from topicast.catalog.model.versions import Transaction, VersionLog
-from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.tests.cluster.alone import Alone
 from topicast.topics.objects.encoding.values import decode_block
 from topicast.topics.objects.names import block_key, table_key
