@@ -43,7 +43,7 @@ from .follow.name_listing import Lifecycle, NameListing
 from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
 from .history.history_thread import HistoryRead
-from .ingest.events.event_history import EventHistory
+from .ingest.events.event_batches import EventBatches
 from .ingest.events.event_log import EventLog
 from .ingest.events.event_processor import EventProcessor
 from .ingest.events.event_window import EventWindow
@@ -183,7 +183,7 @@ class Catalog:
             pending=lambda table: self.loader.pending(table) or self.dispatcher.awaits(table),
         )
         self.in_place = InPlace(self.tables, pending=self.loader.pending)
-        self.event_history = EventHistory(turn)
+        self.event_batches = EventBatches(turn)
         self.event_log = EventLog(turn)
         held = Held(
             self.namespace,
@@ -235,7 +235,7 @@ class Catalog:
             follow_rules=self.follow_rules,
             in_place=self.in_place,
             unloading=self.unloading,
-            history=self.event_history,
+            history=self.event_batches,
             log=self.event_log,
             processor=self.event_processor,
             follows=settings.follows,
@@ -297,7 +297,7 @@ class Catalog:
             poller=self.poller,
             listing=self.listing,
             event_router=self.event_router,
-            history=self.event_history,
+            history=self.event_batches,
             log=self.event_log,
             processor=self.event_processor,
             unreadable=self.unreadable,
@@ -359,11 +359,11 @@ class Catalog:
             case ReadFailed(read=number) if number == COMPARING:
                 self.differences.read_differing(self.reconciliation.on_failed(fact))
             case ReadDone():
-                self.event_history.read_ended(fact.read)
+                self.event_batches.read_ended(fact.read)
                 self._write_results(self.loader.on_read_done(fact))
             case ReadFailed():
                 self.counts.reads_failed += 1
-                self.event_history.read_ended(fact.read)
+                self.event_batches.read_ended(fact.read)
                 self.listing.error = fact.error
                 no_polls = bool(self.poller.problem())  # then it is not for this table alone
                 away = no_polls or (fact.away and not self.poller.enabled)
@@ -429,7 +429,7 @@ class Catalog:
             self.backfill.restamp()
             self.poller.mark_published(self._oldest_unpublished())
         published = self._oldest_unpublished()
-        self.event_history.publish(before=published)
+        self.event_batches.publish(before=published)
         self.event_log.publish(before=published)
         self._commit()
         if self.event_router.first_seq is not None:
@@ -490,7 +490,7 @@ class Catalog:
         self.unloading.check()
         self.loader.check()
         self.event_router.check()
-        self.event_history.check()
+        self.event_batches.check()
         self.event_processor.check()
         if self.poller.window is not None:
             self.poller.window.check()
@@ -544,7 +544,7 @@ class Catalog:
 
     def _on_read_began(self, read: Read) -> None:
         self.counts.reads += 1
-        self.event_history.read_began([read])
+        self.event_batches.read_began([read])
 
     def _abandon(self) -> None:
         """End this core; of its last turns only what operators ordered is kept."""

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Final
 
 from ..topics.wire.messages.fields import Cell
-from .ingest.events.event_history import SLOT_S, EventBatch, EventFacts
+from .ingest.events.event_batches import SLOT_S, EventBatch, EventFacts
 from .ingest.events.event_processor import ProcessorFacts
 from .reconcile.progress import ReconciliationFacts
 

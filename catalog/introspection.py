@@ -34,7 +34,7 @@ from .follow.event_router import EventRouter
 from .follow.name_listing import NameListing
 from .follow.notes import CatalogCounts
 from .follow.unreadable import Unreadable
-from .ingest.events.event_history import EventHistory
+from .ingest.events.event_batches import EventBatches
 from .ingest.events.event_log import EventLog
 from .ingest.events.event_processor import EventProcessor
 from .ingest.events.poller import Poller
@@ -66,7 +66,7 @@ class CatalogIntrospection:
         poller: Poller,
         listing: NameListing,
         event_router: EventRouter,
-        history: EventHistory,
+        history: EventBatches,
         log: EventLog,
         processor: EventProcessor,
         unreadable: Unreadable,

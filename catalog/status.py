@@ -46,7 +46,7 @@ from ..topics.wire.messages.questions import (
     ReadVerdict,
 )
 from .event_status import event_facts
-from .ingest.events.event_history import EventFacts
+from .ingest.events.event_batches import EventFacts
 from .ingest.events.event_processor import EventState, ProcessorFacts
 from .ingest.events.poller import UNPROVEN
 from .reconcile.progress import ReconciliationFacts

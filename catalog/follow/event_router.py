@@ -18,7 +18,7 @@ from ..ingest.events.actions import (
     is_known,
     named_objects,
 )
-from ..ingest.events.event_history import EventHistory
+from ..ingest.events.event_batches import EventBatches
 from ..ingest.events.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
 from ..ingest.events.event_processor import EventProcessor
 from ..ingest.events.event_window import Gap
@@ -63,7 +63,7 @@ class EventRouter:
         follow_rules: FollowRules,
         in_place: InPlace,
         unloading: Unloading,
-        history: EventHistory,
+        history: EventBatches,
         log: EventLog,
         processor: EventProcessor,
         follows: Callable[[str], bool],
@@ -86,7 +86,7 @@ class EventRouter:
         self._follow_rules = follow_rules
         self._in_place = in_place
         self._unloading = unloading
-        self._event_history = history
+        self._event_batches = history
         self._event_log = log
         self._event_processor = processor
         self._follows = follows
@@ -133,7 +133,7 @@ class EventRouter:
             outcome, dirty = self._on_event(event, seq=batch.seq)
             self._event_log.add(event, dirty, outcome=outcome, seq=batch.seq)
             every += dirty
-        self._event_history.begin(batch.events, every, seq=batch.seq, missing=missing(batch.gap))
+        self._event_batches.begin(batch.events, every, seq=batch.seq, missing=missing(batch.gap))
         self._write_results(self._in_place.results(batch.seq))
         if self._reconciliation.missed and batch.events:
             self._reconciliation.on_events(connection=fact.connection)
@@ -273,7 +273,7 @@ class EventRouter:
         text = f"events {first} to {last} are passed, and all is read again: {batch.passed}"
         self._note(text, trouble=True)
         self._listing.on_gap(batch.gap, batch.seq)
-        self._event_history.begin((), [], seq=batch.seq, missing=missing(batch.gap))
+        self._event_batches.begin((), [], seq=batch.seq, missing=missing(batch.gap))
 
     def skip(self, id_: int) -> Gap:
         """Pass every event up to ``id_`` that was not read, and read everything again.

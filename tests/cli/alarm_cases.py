@@ -21,7 +21,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.ingest.events.event_history import EventBatch
+from topicast.catalog.ingest.events.event_batches import EventBatch
 from topicast.catalog.ingest.events.event_processor import PAUSED, EventState, ProcessorFacts
 from topicast.catalog.ingest.events.poller import EVENTS_OFF, NO_LISTENER
 from topicast.catalog.reconcile.progress import ReconciliationFacts

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from ....catalog.ingest.events.event_history import BYTES_MAX as HISTORY_BYTES_MAX
+from ....catalog.ingest.events.event_batches import BYTES_MAX as HISTORY_BYTES_MAX
 from ....catalog.ingest.events.event_log import BYTES_MAX as LOG_BYTES_MAX
 from ....catalog.status import CatalogStatus
 from ....catalog.storage.history import HistoryReader

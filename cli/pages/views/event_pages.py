@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from ....catalog.event_status import SLOTS_A_MINUTE
 from ....catalog.history.change_log import Recent
 from ....catalog.history.table_history import NewestChanges
-from ....catalog.ingest.events.event_history import EventFacts
+from ....catalog.ingest.events.event_batches import EventFacts
 from ....catalog.publish.hub_questions import Known
 from ....catalog.status import CatalogStatus
 from ....catalog.status import events as status_events

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topicast.catalog.event_status import rate
-from topicast.catalog.ingest.events.event_history import EventBatch, EventFacts, TableCost, TimeSlot
+from topicast.catalog.ingest.events.event_batches import EventBatch, EventFacts, TableCost, TimeSlot
 from topicast.catalog.model.versions import ChangeRow, Commit, Transaction, WriterRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import CatalogStatus

@@ -1,4 +1,4 @@
-"""EventHistory: the last batches of events with their times, the rate of events, costs of tables.
+"""EventBatches: the last batches of events with their times, the rate of events, costs of tables.
 
     events of one poll ──begin──▶ running ──all their objects are published──▶ the last BATCHES_MAX
 
@@ -23,7 +23,7 @@ SLOT_S: Final = 10.0
 SLOTS_MAX: Final = 360  # an hour
 TABLES_MAX: Final = 1_000  # of which the cost is known; twice as many at times
 SHOWN_MAX: Final = 10  # tables
-BYTES_MAX: Final = 3_000_000  # of the history: measured 2.4 MB with all at its limit
+BYTES_MAX: Final = 3_000_000  # of all batches: measured 2.4 MB with all at its limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ class EventFacts:
     """The history at one moment.
 
     ``running`` and ``batches``: the oldest first. ``slot``: the number of the present slot.
-    ``up_s``: since the history began. ``costs``: of the costliest tables. ``delays``: from the time
-    of each event until it was published; ``batch_times``: from the arrival of each batch.
+    ``up_s``: since this object was made. ``costs``: of the costliest tables. ``delays``: from the
+    time of each event until it was published; ``batch_times``: from the arrival of each batch.
     """
 
     running: tuple[EventBatch, ...]
@@ -104,7 +104,7 @@ class _Running:
         return round(max(now_us / 1e6 - self.oldest_s, 0.0), 1) if self.oldest_s else None
 
 
-class EventHistory:
+class EventBatches:
     """The last batches of events, with their times."""
 
     def __init__(self, clock: Clock) -> None:
@@ -189,7 +189,7 @@ class EventHistory:
             self._costs = dict(kept)
 
     def facts(self, left: Sequence[int]) -> EventFacts:
-        """Return the history as of now.
+        """Return what operators see, as of now.
 
         ``left``: by the order of ``running_seqs``, how many tables are still to be published.
         """

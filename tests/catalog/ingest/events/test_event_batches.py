@@ -1,6 +1,6 @@
 """What operators are shown of the events that came, and the bounds of what is remembered."""
 
-from topicast.catalog.ingest.events.event_history import (
+from topicast.catalog.ingest.events.event_batches import (
     BATCHES_MAX,
     RUNNING_MAX,
     SHOWN_MAX,
@@ -8,8 +8,8 @@ from topicast.catalog.ingest.events.event_history import (
     SLOTS_MAX,
     TABLES_MAX,
     TIMES_MAX,
+    EventBatches,
     EventFacts,
-    EventHistory,
 )
 from topicast.catalog.metastore.port import (
     DirtyDatabase,
@@ -37,7 +37,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.turn = Turn[object]()
-        self.history = EventHistory(self.turn)
+        self.history = EventBatches(self.turn)
         self.now = 0.0
         self.seq = 0
         self.publish()
