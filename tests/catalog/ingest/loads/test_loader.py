@@ -1066,6 +1066,26 @@ def test_chunk_of_a_selection_is_read_again_when_the_metastore_is_back() -> None
     assert confirmed(world, selector)
 
 
+def test_changed_partition_of_a_selection_is_read_again_when_the_metastore_is_back() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    world.read_and_write()
+    world.event(partitions(T, *days(1)))
+    assert not confirmed(world, by_names(days(1)))
+    read = world.read()
+    assert wanted(read) == chunk_of(*days(1))
+    world.failed(read, away=True)
+    world.now += RETRY_S
+    world.poll()
+    assert len(world.read_and_write().requests[0].names) == PARTITIONS_PER_READ_MAX
+    assert wanted(world.read()) == chunk_of(*days(1)), "before the rest"
+
+
+def test_partition_that_was_dropped_since_its_name_was_listed_is_gone() -> None:
+    world = chunked("a", "b")
+    found = TableRead(partitions={"a": b"partition"})
+    assert slices_of(world.done(world.read(), t=found)) == [(["a"], ("b",))]
+
+
 def test_filter_is_tried_on_some_names_in_each_turn_and_the_next_turn_is_at_once() -> None:
     world = chunked(*days(2 * SCANNED_MAX + 1))
     selector = by_filter("ds like '.*9'")
