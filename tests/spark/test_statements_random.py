@@ -6,9 +6,10 @@ Two drivers host a Thrift server and a server of Spark Connect, and run statemen
 sessions of these, too. An answer is compared with that of the plain driver in a session of the same
 kind. The plain driver caches nothing, so what it answers is true; a function that was replaced is
 refreshed in both (docs/spark.md). SEED=7 replays an order; OPERATIONS=60 makes it longer. If
-relations are not renewed (``Catalyst.renew`` does nothing), SEED=11 fails within some tens of
-operations. Statements that change rows are of attached drivers only: Spark leaves no event of a
-write into a partition that exists, and such a write is a sweep's (docs/pipelines.md).
+relations are renewed neither by the agent nor as a plan reads them (``Catalyst.renew`` and
+``renew`` of TopicastRelations do nothing), SEED=11 fails at the 21st operation. Statements that
+change rows are of attached drivers only: Spark leaves no event of a write into a partition that
+exists, and such a write is a sweep's (docs/pipelines.md).
 """
 
 import os
