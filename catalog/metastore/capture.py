@@ -7,9 +7,11 @@ socket ──▶ TLS ──▶ login ──▶ frames ──▶ Capture ──�
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import BytesIO
+from itertools import pairwise
 from typing import Final
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase
@@ -66,9 +68,9 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         self._received, self._waiting = received, waiting
 
     def begin_reply(self) -> None:
-        """Discard the recording; the next byte read has position 0."""
+        """Begin a recording; the next byte read has position 0."""
         self._chunks: list[bytes] = []
-        self.received_bytes = 0
+        self.received_bytes = 0  # of this reply, also once its recording is discarded
         self._buffer = BytesIO()
         self._buffer_at = 0
 
@@ -76,10 +78,28 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         """Return how many bytes of the reply have been read."""
         return self._buffer_at + self._buffer.tell()
 
-    def recorded(self) -> bytes:
-        """Return every byte received since ``begin_reply``."""
-        self._chunks = [b"".join(self._chunks)]
-        return self._chunks[0]
+    def cut(self, positions: Sequence[int]) -> list[bytes]:
+        """Return the bytes between each two neighbours of ``positions``, which ascend.
+
+        The recording is discarded part by part, so that a reply is not in memory a second time.
+        """
+        chunks, self._chunks = deque(self._chunks), []
+        at = 0  # the position of the first of them
+        found = []
+        for begin, end in pairwise(positions):
+            parts, position = list[bytes](), begin
+            while position < end:
+                while at + len(chunks[0]) <= position:
+                    at += len(chunks.popleft())
+                parts.append(chunks[0][position - at : end - at])
+                position += len(parts[-1])
+            found.append(b"".join(parts))
+        return found
+
+    def end_reply(self) -> None:
+        """Discard the recording: a connection that waits for its next request keeps no reply."""
+        self._chunks = []
+        self._buffer, self._buffer_at = BytesIO(), self.received_bytes
 
     def write(self, buf: bytes) -> None:
         """Add to the request; nothing leaves before ``flush``."""

@@ -435,6 +435,8 @@ class Hms:
             if at_once and isinstance(exc, TimeoutError):
                 self._at_once_s = min(2 * self._at_once_s, EVENT_ID_LATE_S_MAX)
             raise SourceError(f"{failed}: {_reason(exc)}") from exc
+        finally:
+            connection.capture.end_reply()
 
     def _connected(self) -> "HmsConnection":
         held = self._connection

@@ -35,8 +35,9 @@ from .slicer import NAME_ONLY, VALUES_ONLY, Slicer, accelerated, begin_result
 
 CAPABILITIES: Final = ClientCapabilities(values=[2])  # Hive 3: insert-only tables, or a batch fails
 ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, a probe
-LONG_REPLY_BYTES: Final = 16 << 20  # about objects; a reply takes four times its bytes as it is cut
-OBJECTS_REPLY_BYTES_MAX: Final = 128 << 20  # one struct takes 100 MB; of several, fewer are read
+LONG_REPLY_BYTES: Final = 16 << 20  # about objects: it is in memory until they are cut out of it
+OBJECTS_REPLY_BYTES_MAX: Final = 128 << 20  # of one object: a struct may take 100 MB
+SEVERAL_REPLY_BYTES_MAX: Final = 32 << 20  # of several objects: with more, fewer are read
 CATALOG_DEFAULT: Final = "hive"  # of a server that does not say
 DB_CATALOG: Final = 8  # its field in the Thrift struct of a database
 EVENT: Final = (*NotificationEvent.thrift_spec, (8, TType.STRING, "catName", "UTF8", None))
@@ -195,7 +196,7 @@ class HmsConnection:
 
     def tables(self, db: str, names: list[str]) -> dict[str, bytes]:
         """Read tables by the first way that this server has."""
-        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
+        self._limit_reply(len(names))
         while True:
             try:
                 return dict(self._table_readers[0](db, names))
@@ -233,7 +234,6 @@ class HmsConnection:
 
     def partitions(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
         """Read partitions by their names; those that are gone are missing."""
-        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
         wanted = set(names)
         found = self._partitions_by_names(db, table, names)
         if found.keys() <= wanted:
@@ -251,16 +251,22 @@ class HmsConnection:
         self, db: str, table: str, *, partitions_max: int
     ) -> list[tuple[list[str], bytes]]:
         """Read so many partitions; return each with its values."""
-        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
+        self._limit_reply(partitions_max)
         self.client.send_get_partitions(db, table, partitions_max)
         return self.slicer.read(ThriftHiveMetastore.get_partitions_result, VALUES_ONLY)
 
     def _partitions_by_names(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
         """Read partitions by one call; the names are those that their values make."""
+        self._limit_reply(len(names))
         self.client.send_get_partitions_by_names(db, table, names)
         slices = self.slicer.read(ThriftHiveMetastore.get_partitions_by_names_result, VALUES_ONLY)
         keys = partition_keys(names[0])
         return {partition_name(keys, values): struct for values, struct in slices}
+
+    def _limit_reply(self, count: int) -> None:
+        """Limit the next reply, which is about ``count`` objects; one cannot be read in parts."""
+        several = min(SEVERAL_REPLY_BYTES_MAX, OBJECTS_REPLY_BYTES_MAX)
+        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX if count == 1 else several
 
 
 def user_name() -> str | None:

@@ -126,6 +126,5 @@ class Slicer:
 
     def _slices(self, held: Any, end: int) -> list[tuple[Any, bytes]]:
         starts = held if isinstance(held, list) else [held]
-        ends = [*(start.at for start in starts[1:]), end]
-        reply = self._capture.recorded()
-        return [(s.naming, reply[s.at : stop]) for s, stop in zip(starts, ends, strict=False)]
+        structs = self._capture.cut([*(start.at for start in starts), end])
+        return [(s.naming, struct) for s, struct in zip(starts, structs, strict=True)]

@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -116,6 +117,23 @@ def test_replies_follow_each_other(wire: Wire) -> None:
         wire.sends(replying(result(success=structs)))
         expected = [(p.values, thrift_bytes(p)) for p in structs]
         assert wire.slicer.read(result, VALUES_ONLY) == expected
+
+
+def test_reply_is_in_memory_once_while_structs_are_cut_out_of_it(wire: Wire) -> None:
+    wide = [make_partition(TABLE, [f"{number}"]) for number in range(400)]
+    for one in wide:
+        one.parameters = {"wide": "x" * 30_000}
+    result = calls.get_partitions_by_names_result
+    data = replying(result(success=wide))
+    tracemalloc.start()
+    try:
+        wire.sends(data)
+        found = wire.slicer.read(result, VALUES_ONLY)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(len(one) for _, one in found) > 400 * 30_000
+    assert most_bytes < 1.5 * len(data)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -577,6 +578,22 @@ def test_names_that_servers_escape_in_different_ways_are_listed() -> None:
         assert names == ("ds=1", "ds=a%20b")
         assert structs is not None
         assert structs["ds=a%20b"] == thrift_bytes(DASHED)
+
+
+def test_connection_that_waits_for_its_next_request_keeps_no_reply() -> None:
+    wide = make_partition(TABLE, ["1"])
+    wide.parameters = {"wide": "x" * (4 << 20)}
+    listed = calls.get_partitions_by_names_result(success=[wide])
+    with serving(answering(UGI, listed)) as (_, hms):
+        tracemalloc.start()
+        try:
+            read = [len(one) for one in hms.partitions("db", "t", ["ds=1"]).values()]
+            kept = tracemalloc.take_snapshot()
+        finally:
+            tracemalloc.stop()
+    assert read == [len(thrift_bytes(wide))]
+    by_capture = kept.filter_traces([tracemalloc.Filter(True, "*/capture.py")])
+    assert sum(one.size for one in by_capture.traces) < 1 << 20
 
 
 def test_partitions_whose_names_the_server_escapes_in_another_way_are_read_one_by_one() -> None:

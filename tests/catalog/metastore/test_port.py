@@ -226,6 +226,21 @@ def test_object_alone_whose_reply_is_too_long_is_an_error(
         metastore.close()
 
 
+def test_limit_of_a_reply_about_several_objects_is_not_that_of_one(
+    hive: RealMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sample(hive.uri, "several", location=f"file:{tmp_path}/several").fill(tables=1, days=2)
+    metastore = Hms(hive.uri, timeout_s=30)
+    try:
+        names = metastore.partition_names("several", "events_01")
+        before = metastore.connections
+        monkeypatch.setattr(hms_connection, "SEVERAL_REPLY_BYTES_MAX", 100)
+        assert len(metastore.partitions("several", "events_01", names)) == 2
+        assert metastore.connections == before + 1, "the rest of the reply was not waited for"
+    finally:
+        metastore.close()
+
+
 def test_sample_is_made_made_anew_and_grows(hive: RealMetastore, tmp_path: Path) -> None:
     sample = Sample(hive.uri, "sampled", location=f"file:{tmp_path}/sampled")
     metastore = Hms(hive.uri, timeout_s=30)

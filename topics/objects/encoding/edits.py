@@ -133,26 +133,32 @@ def _touched(
         end = start + 1
         while end < len(names) and (after is None or names[end] < after):
             end += 1
-        here = {name: changes[name] for name in names[start:end]}
+        here = names[start:end]
         start = end
         old: list[RecordT] = []
         if lower is not None:
             version, value = leaves.read(lower)
             old = kind.decode(value, version)
-        records, changed = _merged(old, here, kind)
+        records, changed = _merged(old, here, changes, kind=kind)
         if changed:
             yield _Touched(lower or "", after, records, changed)
 
 
 def _merged(
     old: list[RecordT],
+    names: Sequence[str],
     changes: Mapping[str, ChangeT_contra | None],
+    *,
     kind: BlockKind[RecordT, ChangeT_contra],
 ) -> tuple[list[RecordT], tuple[str, ...]]:
-    """Return the records after ``changes``, sorted, and the names that differ."""
+    """Return the records after the ``changes`` of ``names``, sorted, and the names that differ.
+
+    One change is read after the other, as ``changes`` may make each as it is read.
+    """
     records = {record.name: record for record in old}
     changed = []
-    for name, change in changes.items():
+    for name in names:
+        change = changes[name]
         before = records.get(name)
         after = None if change is None else kind.merge(name, before, change)
         if after is before:

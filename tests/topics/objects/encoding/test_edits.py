@@ -1,4 +1,6 @@
+from collections.abc import Mapping
 from typing import NamedTuple
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
@@ -67,6 +69,47 @@ def test_edits_do_what_a_dict_does(batches):
         )
         if not expected:
             assert "" not in leaves.blocks or not done.names
+
+
+class Text(str):
+    """A text that says by a weak reference whether it is still in memory."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Made(Mapping):
+    """Changes that are made when they are read; ``most`` of them were in memory together."""
+
+    def __init__(self, names):
+        self.names = names
+        self.alive = WeakSet()
+        self.most = 0
+
+    def __getitem__(self, name):
+        made = Text(name)
+        self.alive.add(made)
+        self.most = max(self.most, len(self.alive))
+        return made
+
+    def __iter__(self):
+        return iter(self.names)
+
+    def __len__(self):
+        return len(self.names)
+
+
+class Lengths(Words):
+    """Blocks of words that keep the length of a text, and not the text."""
+
+    def merge(self, name, old, change):
+        return Word(name, str(len(change)))
+
+
+@pytest.mark.parametrize("before", ["", "abcdefgh"])
+def test_changes_that_are_made_when_they_are_read_are_never_in_memory_together(before):
+    changes = Made([f"{letter}{number:02}" for letter in "abcdefgh" for number in range(30)])
+    edits.edit(filled(before), changes, Lengths())
+    assert 1 <= changes.most <= 2
 
 
 def test_what_is_appended_leaves_full_blocks():
