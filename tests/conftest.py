@@ -87,6 +87,8 @@ AT_FIRST = tuple(
         "integration/test_faults",
     )
 )
+# The default (700, 10, 10) visits all objects 37 times in tests/subscriber: a third of a minute.
+GARBAGE: Final = (700, 10, 100)
 REAL_FIXTURES = {"hive", "real_place", "home", "both"}  # fixtures that start processes
 
 # How long an example takes says how busy the machine is, and nothing about the code.
@@ -144,6 +146,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*GARBAGE)
         gc.enable()
 
 

@@ -9,7 +9,7 @@ entries of a transaction before it is committed, and stored with it; none are he
     a table is written ──its folders──▶ its aliases: at, in or above them ──▶ their data is raised
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 from typing import Final
 
@@ -88,7 +88,7 @@ class Locations:
         found: dict[TableId, set[str]] = {}
         for row in self._index.below(location):
             found.setdefault(table_of(row.key), set()).add(row.partition)
-        for steps, rows in self._from_deepest(location.split("/")):
+        for steps, rows in _from_deepest(location.split("/"), _Looked(self._index)):
             for row in rows:
                 names = found.setdefault(table_of(row.key), set())
                 names.add(row.partition or _partition(steps))
@@ -124,8 +124,10 @@ class Locations:
         of no table: the tables in it do not count, only those that lie at it.
         """
         found: dict[TableId, set[str]] = {}
-        for other, partition in chain.from_iterable(map(self._at_in_or_above, folders)):
-            found.setdefault(other, set()).add(partition)
+        looked = _Looked(self._index)
+        for folder in folders:
+            for other, partition in _at_in_or_above(folder, looked):
+                found.setdefault(other, set()).add(partition)
         found.pop(table, None)
         return _named(found)
 
@@ -147,41 +149,6 @@ class Locations:
                 if have is not None and have.kind == VALUE:
                     self._check(topic, group, decoded.read_value(value_of(have)))
         assert not left, "tables that are gone have folders"
-
-    def _at_in_or_above(self, folder: str) -> Iterator[tuple[TableId, str]]:
-        steps = folder.split("/")
-        for row in self._in(folder) or ():
-            yield table_of(row.key), row.partition
-        for below, rows in self._from_deepest(steps):
-            if below and self._in("/".join(steps[: -len(below)])) is None:
-                continue  # a container
-            for row in rows:
-                yield table_of(row.key), row.partition or _partition(below)
-
-    def _in(self, folder: str) -> list[FolderRow] | None:
-        """Return what lies in ``folder``, not at it; None if it is a container."""
-        found: list[FolderRow] = []
-        tables: set[bytes] = set()
-        for row in self._index.below(folder):
-            found.append(row)
-            tables.add(group_of(row.key))
-            if len(tables) > TABLES_IN_MAX or len(found) > FOLDERS_IN_MAX:
-                return None
-        return found
-
-    def _from_deepest(self, steps: list[str]) -> Iterator[tuple[list[str], list[FolderRow]]]:
-        """Yield what lies at the folder of ``steps``, and at each above it that has anything.
-
-        Each comes with the steps that lead from there to the folder.
-        """
-        ends = range(len(steps), STORE_PARTS - 1, -1)
-        by_location: dict[str, list[FolderRow]] = {}
-        for row in self._index.at(["/".join(steps[:end]) for end in ends]):
-            by_location.setdefault(row.location, []).append(row)
-        for end in ends:
-            rows = by_location.get("/".join(steps[:end]))
-            if rows:
-                yield steps[end:], rows
 
     def _take_in(self, topic: Topic, group: bytes, keys: dict[bytes, bool]) -> None:
         """Take in the entries ``keys`` of a table as they are now; false: they have ended."""
@@ -292,6 +259,68 @@ class Aliases:
     def _raise(self, table: TableId, one: FilesWritten) -> None:
         names = () if one.anywhere else tuple(sorted(one.names))
         self._tables.raise_data_of_alias(table, partitions=names, source=one.source)
+
+
+class _Looked:
+    """What lies at folders, and in them; each is looked up once, as partitions share those above.
+
+    It holds while nothing is written.
+    """
+
+    def __init__(self, index: FolderIndex) -> None:
+        self._index = index
+        self._at: dict[str, list[FolderRow]] = {}  # by each location that was looked up
+        self._inside: dict[str, list[FolderRow] | None] = {}  # likewise
+
+    def at(self, locations: Sequence[str]) -> list[list[FolderRow]]:
+        """Return what lies at each of ``locations``."""
+        new = [one for one in locations if one not in self._at]
+        self._at.update((one, []) for one in new)
+        for row in self._index.at(new) if new else ():
+            self._at[row.location].append(row)
+        return [self._at[one] for one in locations]
+
+    def inside(self, folder: str) -> list[FolderRow] | None:
+        """Return what lies in ``folder``, not at it; None if it is a container."""
+        if folder not in self._inside:
+            self._inside[folder] = self._look_inside(folder)
+        return self._inside[folder]
+
+    def _look_inside(self, folder: str) -> list[FolderRow] | None:
+        found: list[FolderRow] = []
+        tables: set[bytes] = set()
+        for row in self._index.below(folder):
+            found.append(row)
+            tables.add(group_of(row.key))
+            if len(tables) > TABLES_IN_MAX or len(found) > FOLDERS_IN_MAX:
+                return None
+        return found
+
+
+def _at_in_or_above(folder: str, looked: _Looked) -> Iterator[tuple[TableId, str]]:
+    """Yield the tables that lie at, in or above ``folder``, with partitions as in ``find``."""
+    steps = folder.split("/")
+    for row in looked.inside(folder) or ():
+        yield table_of(row.key), row.partition
+    for below, rows in _from_deepest(steps, looked):
+        if below and looked.inside("/".join(steps[: -len(below)])) is None:
+            continue  # a container
+        for row in rows:
+            yield table_of(row.key), row.partition or _partition(below)
+
+
+def _from_deepest(
+    steps: list[str], looked: _Looked
+) -> Iterator[tuple[list[str], list[FolderRow]]]:
+    """Yield what lies at the folder of ``steps``, and at each above it that has anything.
+
+    Each comes with the steps that lead from there to the folder.
+    """
+    ends = range(len(steps), STORE_PARTS - 1, -1)
+    at = looked.at(["/".join(steps[:end]) for end in ends])
+    for end, rows in zip(ends, at, strict=True):
+        if rows:
+            yield steps[end:], rows
 
 
 def _changed(transactions: Iterable[Transaction]) -> dict[int, dict[bytes, dict[bytes, bool]]]:

@@ -10,7 +10,7 @@ from topicast.tests.cluster.catalogd import SETTINGS
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.wire.messages.catalog import USED_MAX, Used
 
-TIMEOUT_S = 150.0
+TIMEOUT_S = 90.0  # longer than PERIOD_S
 UNLOADING = replace(SETTINGS, unload=UnloadSettings(timeout_s=TIMEOUT_S))
 
 
