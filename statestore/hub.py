@@ -128,7 +128,7 @@ class Hub:
         )
         self._admission = Admission(self._membership, turn=turn, remove=self._on_bye)
         self._heartbeats = Heartbeats(self.ingest, hub_id=hub_id, period_ms=heartbeat_ms)
-        self._sender = Sender()
+        self._sender = Sender(turn)
         self._readers = ReaderRequests(
             self.ingest,
             self._membership,

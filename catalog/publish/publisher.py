@@ -237,7 +237,8 @@ class Publisher:
         self._name = name
         self._registration = registration
         self._rng = rng
-        self._sender = Sender()
+        self._turn = Turn[Effect](quiet=(Tick, Committed, Put))
+        self._sender = Sender(self._turn)
         self._unacked = Unacknowledged()
         self._liveness: dict[Channel, Liveness] = {}  # empty while WAITING
         self._probed: set[Channel] = set()  # silent, and a Hello was repeated
@@ -252,7 +253,6 @@ class Publisher:
         self._sequence = 0  # number of the last heartbeat
         self._ahead_at = -inf  # before it no epoch is minted for this hub
         self._ahead_s = AHEAD_S  # the next pause between two epochs
-        self._turn = Turn[Effect](quiet=(Tick, Committed, Put))
 
     def facts(self, address: str, *, now: float) -> HubFacts:
         """Return what an operator wants to know of the hub, which is at ``address``."""

@@ -102,13 +102,6 @@ class PendingRequests(Generic[KeyT, ValueT]):
             found[peer, request] = one
         return True
 
-    def renew(self, peer: bytes, request: int) -> None:
-        """Start the time limit of ``request`` anew, if it waits."""
-        one = self._all.pop((peer, request), None)
-        if one is not None:
-            one.expires_at = self._clock.now + self._wait_s
-            self._all[peer, request] = one
-
     def awaited(self) -> tuple[KeyT, ...]:
         """Return the keys that are waited for."""
         return tuple(self._by_key)

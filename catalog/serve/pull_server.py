@@ -81,10 +81,7 @@ class PullServer:
         self._queue: FairQueue[Pull] = FairQueue(  # to be answered; none of them waits
             items_max=QUEUED_MAX, per_peer_max=QUEUED_PER_PEER_MAX
         )
-        self._sender = Sender(STREAMS_MAX)
-        self._streams: PendingRequests[None, None] = PendingRequests(  # not sent to their end
-            turn, requests_max=STREAMS_MAX, wait_s=STALLED_S
-        )
+        self._sender = Sender(turn, STREAMS_MAX)
         self._arrived_at: PendingRequests[None, float] = PendingRequests(
             turn, requests_max=TIMED_MAX
         )
@@ -107,11 +104,11 @@ class PullServer:
     @property
     def deadline(self) -> float:
         """When the next pull has waited too long, or its receiver is taken for stalled."""
-        return min(self._waits.deadline, self._streams.deadline)
+        return min(self._waits.deadline, self._sender.stalled_at + STALLED_S)
 
     def on_pull(self, peer: bytes, pull: Pull) -> None:
         """Take a pull in; a pull that is sent again under its id begins anew."""
-        self._close(peer, pull.request)
+        self._sender.cancel(peer, pull.request)
         if self._arrived_at.get(peer, pull.request) is None:
             self._arrived_at.add(peer, pull.request, key=None, value=self._turn.now)
         if self._is_held(pull):
@@ -129,11 +126,10 @@ class PullServer:
     def on_credit(self, peer: bytes, stream: int, amount: int) -> None:
         """Let a stream send ``amount`` bytes more."""
         self._sender.credit(peer, stream, amount)
-        self._streams.renew(peer, stream)
 
     def cancel(self, peer: bytes, request: int) -> None:
         """Answer ``request`` no more."""
-        self._close(peer, request)
+        self._sender.cancel(peer, request)
         self._waits.remove(peer, request)
         self._queue.remove(peer, request)
         self._arrived_at.remove(peer, request)
@@ -141,7 +137,6 @@ class PullServer:
     def remove_peer(self, peer: bytes) -> None:
         """Answer nothing of ``peer`` any more: it has left."""
         self._sender.remove_peer(peer)
-        self._streams.remove_peer(peer)
         self._waits.remove_peer(peer)
         self._queue.remove_peer(peer)
         self._arrived_at.remove_peer(peer)
@@ -170,9 +165,8 @@ class PullServer:
             )
         self._load_some()
         self._open_some(position)
-        for stalled in self._streams.expire():
-            self._sender.cancel(stalled.peer, stalled.request)
-            self._arrived_at.remove(stalled.peer, stalled.request)
+        for peer, request in self._sender.end_stalled(STALLED_S):
+            self._arrived_at.remove(peer, request)
 
     def send(self) -> None:
         """Send the parts that may leave now."""
@@ -180,7 +174,6 @@ class PullServer:
             self._turn.add(sent)
             message = sent.message
             if isinstance(message, Refused) or (isinstance(message, Pulled) and message.last):
-                self._streams.remove(sent.peer, message.request)
                 arrived = self._arrived_at.remove(sent.peer, message.request)
                 if arrived is not None and isinstance(message, Pulled):
                     self._times.add(max(self._turn.now - arrived.value, 0.0))
@@ -188,10 +181,9 @@ class PullServer:
     def check(self) -> None:
         """Assert every invariant."""
         self._waits.check()
-        self._streams.check()
         self._arrived_at.check()
-        assert len(self._arrived_at) <= len(self) + len(self._streams)
-        assert len(self._streams) <= len(self._sender) <= STREAMS_MAX
+        assert len(self._arrived_at) <= len(self) + len(self._sender)
+        assert len(self._sender) <= STREAMS_MAX
 
     def _is_held(self, pull: Pull) -> bool:
         table = (pull.db, pull.table)
@@ -234,13 +226,10 @@ class PullServer:
                 why = f"{table_name(pull.db, pull.table)}: {error}"
                 self._refuse(peer, pull, Refusal.FILTER, why=why)
                 continue
+            if ended := self._sender.make_room(peer):
+                self._arrived_at.remove(*ended)
             busy = self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
             assert busy is None, "there is room"
-            self._streams.add(peer, pull.request, key=None, value=None)
-
-    def _close(self, peer: bytes, request: int) -> None:
-        self._sender.cancel(peer, request)
-        self._streams.remove(peer, request)
 
     def _load_some(self) -> None:
         """Request loads for the pulls that wait, one client after the other."""

@@ -21,6 +21,7 @@ from topicast.tests.strategies import value
 from topicast.topics.keys.clients import Client, Clients
 from topicast.topics.streams.bulk import Sender, chunks
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
+from topicast.topics.turn import Turn
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages.connection import (
@@ -129,7 +130,7 @@ class PublisherPeer:
         self.topics = {topic: Topic() for topic in topic_ids(num_topics)}
         for topic in self.topics.values():
             topic.reset(epoch)
-        self._sender = Sender()
+        self._sender = Sender(Turn())
         self._sequence = count(1)
 
     def announce(self) -> Announce:

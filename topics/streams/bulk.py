@@ -3,18 +3,23 @@
     open ──▶ parts wait ──credit──▶ one part of each peer in turn ──▶ last part: closed
 
 A stream is (peer, id) and yields parts of (cost in bytes, message). A part is sent while the
-stream's credit is above zero, so the overshoot is one part; a stream whose last part took all
-its credit is closed as well, for it gets no more credit. ``chunks`` splits topics into parts.
+stream's credit is above zero, so the overshoot is one part. The last part closes the stream, also
+if it took the last of the credit. ``chunks`` splits topics into parts.
+
+All streams may be taken by peers that give no credit. Then a stream that has had none for STALLED_S
+gives its place to the stream of another peer; its own peer requests it again after a silence.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import dropwhile, groupby
+from itertools import dropwhile, groupby, takewhile
+from math import inf
 from operator import itemgetter
 from typing import Final
 
+from ..clock import Clock
 from ..topic import MINIMAL, Entry, Topic, stub
 from ..wire.codec import row_bytes
 from ..wire.header import CHUNK_BYTES_MAX
@@ -29,6 +34,7 @@ STREAMS_MAX: Final = 64  # at once; one more is refused as BUSY
 STREAMS_PER_PEER_MAX: Final = 16
 CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for it
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: none waits for credit that is under way
+STALLED_S: Final = 2.0  # a follower takes a stream for lost after a silence of this length
 RETRY_MS: Final = 100
 RETRY_MS_MAX: Final = 5000  # for a peer that was refused as BUSY behind many others
 RETRIES_MAX: Final = 16  # peers refused as BUSY that retry within the same RETRY_MS
@@ -63,11 +69,14 @@ class Stream:
 class Sender:
     """The open streams of one process."""
 
-    def __init__(self, streams_max: int = STREAMS_MAX) -> None:
+    def __init__(self, clock: Clock, streams_max: int = STREAMS_MAX) -> None:
+        self._clock = clock
         self._streams_max = streams_max
         self._streams: dict[bytes, dict[int, Stream]] = {}  # by peer
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
         """By peer, the streams with credit; peers and the streams of each in the order of turns."""
+        self._stalled: OrderedDict[tuple[bytes, int], float] = OrderedDict()
+        """By stream that waits for credit, the longest first: since when, in seconds."""
         self._count = 0  # of all streams
         self._waiting: dict[bytes, int] = {}  # by peer refused for want of room: its ``_arrivals``
         self._arrivals = 0  # how many peers were so refused
@@ -80,10 +89,16 @@ class Sender:
         """Whether a turn would send something."""
         return bool(self._ready)
 
+    @property
+    def stalled_at(self) -> float:
+        """Since when a stream has waited for credit, the longest of all; inf: none waits."""
+        return next(iter(self._stalled.values()), inf)
+
     def room(self, peer: bytes) -> bool:
         """Return whether ``peer`` may open one more stream."""
-        of_peer = len(self._streams.get(peer, ()))
-        return of_peer < STREAMS_PER_PEER_MAX and self._count < self._streams_max
+        if len(self._streams.get(peer, ())) >= STREAMS_PER_PEER_MAX:
+            return False
+        return self._count < self._streams_max or self._giving_way(peer) is not None
 
     def open(
         self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]
@@ -91,7 +106,8 @@ class Sender:
         """Begin to answer ``stream`` of ``peer``, or return the refusal.
 
         Caller: a hub's reader requests, catalogd's publishers and its pull server.
-        Affects: the turns of all other streams, which become rarer; a stream of the same id ends.
+        Affects: the turns of all other streams, which become rarer; a stream of the same id ends,
+            and without room the stream of another peer that has been without credit for longest.
         """
         if not self.room(peer):
             busy = f"{len(self)} streams are open: retry"
@@ -101,10 +117,29 @@ class Sender:
         if 2 * self._count < self._streams_max:
             self._waiting.clear()  # there is room for all; some may not come any more
         self.cancel(peer, stream)
+        self.make_room(peer)
         self._streams.setdefault(peer, {})[stream] = Stream(iter(parts), 0)
         self._count += 1
         self.credit(peer, stream, credit)
         return None
+
+    def make_room(self, peer: bytes) -> tuple[bytes, int] | None:
+        """End the stream that gives its place to a stream of ``peer``, if any does; return it.
+
+        Caller: ``open``; the pull server before, as it keeps more of each stream.
+        Affects: the peer of the stream that ends, which requests it again after a silence.
+        """
+        found = self._giving_way(peer) if self._count >= self._streams_max else None
+        if found is not None:
+            self.cancel(*found)
+        return found
+
+    def end_stalled(self, after_s: float) -> tuple[tuple[bytes, int], ...]:
+        """End the streams that have had no credit for ``after_s`` seconds, and return them."""
+        ended = tuple(self._stalled_for(after_s))
+        for peer, stream in ended:
+            self.cancel(peer, stream)
+        return ended
 
     def credit(self, peer: bytes, stream: int, amount: int) -> None:
         """Let a stream send ``amount`` bytes more; ignored for a stream that ended.
@@ -116,8 +151,11 @@ class Sender:
         if found is None:
             return
         found.credit = min(found.credit + amount, CREDIT_MAX)
+        self._stalled.pop((peer, stream), None)
         if found.credit > 0:
             self._ready.setdefault(peer, OrderedDict()).setdefault(stream, found)
+        else:
+            self._stalled[peer, stream] = self._clock.now
 
     def cancel(self, peer: bytes, stream: int) -> None:
         """End a stream, if it is open.
@@ -126,6 +164,7 @@ class Sender:
         Affects: other streams, which get the room.
         """
         self._count -= stream in self._streams.get(peer, ())
+        self._stalled.pop((peer, stream), None)
         for streams in (self._streams, self._ready):
             of_peer = streams.get(peer, {})
             of_peer.pop(stream, None)
@@ -138,8 +177,8 @@ class Sender:
         Caller: the hub, a publisher or the pull server, once the peer is gone or connects anew.
         Affects: other peers, which get the room; the peer itself is sent nothing of it.
         """
-        self._count -= len(self._streams.pop(peer, ()))
-        self._ready.pop(peer, None)
+        for stream in tuple(self._streams.get(peer, ())):
+            self.cancel(peer, stream)
         self._waiting.pop(peer, None)
 
     def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
@@ -165,6 +204,17 @@ class Sender:
             self._charge(peer, number, part[0])
         return tuple(sends)
 
+    def _giving_way(self, peer: bytes) -> tuple[bytes, int] | None:
+        """Return the stream that gives its place to a stream of ``peer``, if any does."""
+        late = self._stalled_for(STALLED_S)
+        return next((stream for stream in late if stream[0] != peer), None)
+
+    def _stalled_for(self, after_s: float) -> Iterator[tuple[bytes, int]]:
+        now = self._clock.now
+        return (
+            one for one, _ in takewhile(lambda of: of[1] + after_s <= now, self._stalled.items())
+        )
+
     def _retry_ms(self, peer: bytes) -> int:
         """Return when ``peer`` is to retry: the later, the more peers wait before it.
 
@@ -188,6 +238,7 @@ class Sender:
         if not stream.next:
             self.cancel(peer, number)
             return
+        self._stalled[peer, number] = self._clock.now
         del self._ready[peer][number]
         if not self._ready[peer]:
             del self._ready[peer]

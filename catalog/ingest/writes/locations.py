@@ -309,9 +309,7 @@ def _at_in_or_above(folder: str, looked: _Looked) -> Iterator[tuple[TableId, str
             yield table_of(row.key), row.partition or _partition(below)
 
 
-def _from_deepest(
-    steps: list[str], looked: _Looked
-) -> Iterator[tuple[list[str], list[FolderRow]]]:
+def _from_deepest(steps: list[str], looked: _Looked) -> Iterator[tuple[list[str], list[FolderRow]]]:
     """Yield what lies at the folder of ``steps``, and at each above it that has anything.
 
     Each comes with the steps that lead from there to the folder.

@@ -11,7 +11,7 @@ from topicast.catalog.ingest.loads import read_threads as reading
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.serve import pending, pull_server
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
-from topicast.catalog.serve.pull_server import STALLED_S
+from topicast.catalog.serve.pull_server import OPENED_MAX, STALLED_S, STREAMS_MAX
 from topicast.tests.cluster.alone import TURN_S, Alone, cold, loaded, part
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.encoding import values
@@ -24,6 +24,7 @@ from topicast.topics.objects.selector import (
     by_names,
     by_values,
 )
+from topicast.topics.streams import bulk
 from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import value_of
 from topicast.topics.wire.messages.catalog import (
@@ -165,6 +166,18 @@ def test_stream_whose_asker_is_silent_makes_room_in_time(core: Alone) -> None:
         core.ask(Credit(stream=4, amount=1 << 20), peer=peer)
     core.turn(1)
     assert [peer for peer, _ in answered(core)] == [b"slow"]
+
+
+def test_pull_finds_a_place_where_all_streams_are_without_credit(core: Alone) -> None:
+    for number in range(STREAMS_MAX):
+        core.ask(pull(100 + number, credit=0), peer=b"%d" % (number % 32))
+    core.ask(pull(), peer=b"late")
+    for _ in range(STREAMS_MAX // OPENED_MAX + 1):
+        core.step()
+    assert answered(core) == []
+    core.wait(bulk.STALLED_S + 0.1)
+    core.turn(1)
+    assert [peer for peer, _ in answered(core)] == [b"late"]
 
 
 def test_pull_is_refused_in_time_though_the_metastore_sends_nothing(unread: Alone) -> None:

@@ -60,23 +60,9 @@ def test_repeated_request_keeps_its_time_limit_and_gets_the_new_value(turn: Turn
     assert expired[0].value == 3
 
 
-def test_renewed_request_waits_once_more_as_long(turn: Turn[object]) -> None:
-    machine = pending(turn)
-    machine.add(b"a", 1, key="t", value=1)
-    machine.add(b"b", 1, key="t", value=2)
-    turn.now = NOW + 1
-    machine.renew(b"a", 1)
-    machine.check()
-    turn.now = NOW + WAIT_S
-    assert ids(machine.expire()) == [(b"b", 1)]
-    turn.now = NOW + WAIT_S + 1
-    assert ids(machine.expire()) == [(b"a", 1)]
-
-
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.sampled_from("abc"), st.integers(1, 4), st.sampled_from("tuv")),
     st.tuples(st.just("remove"), st.sampled_from("abc"), st.integers(1, 4), st.just("")),
-    st.tuples(st.just("renew"), st.sampled_from("abc"), st.integers(1, 4), st.just("")),
     st.tuples(st.just("leave"), st.sampled_from("abc"), st.just(0), st.just("")),
     st.tuples(st.just("take"), st.just(""), st.just(0), st.sampled_from("tuv")),
     st.tuples(st.just("expire"), st.just(""), st.integers(0, 3), st.just("")),
@@ -102,8 +88,6 @@ def test_whatever_happens_no_request_is_lost_or_taken_twice(
                 machine.remove(peer, number)
                 tables.remove(peer, number)
                 waiting.discard((peer, number))
-            case "renew":
-                machine.renew(peer, number)
             case "leave":
                 found = ids(machine.remove_peer(peer))
                 tables.remove_peer(peer)

@@ -34,6 +34,7 @@ from topicast.topics.topic import (
     stub,
     tombstone,
 )
+from topicast.topics.turn import Turn
 from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
@@ -87,7 +88,7 @@ def peers(sends: tuple[SendTo, ...]) -> bytes:
 
 def test_parts_are_sent_while_there_is_credit() -> None:
     """P-CREDIT-1."""
-    sender = Sender()
+    sender = Sender(Turn())
     assert not sender.ready
     assert sender.open(b"a", 1, credit=100, parts=parts(60, 60, 60, 60)) is None
     assert sender.ready
@@ -104,7 +105,7 @@ def test_parts_are_sent_while_there_is_credit() -> None:
 
 def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
     """P-CREDIT-4: nobody grants credit to what has ended, so it would stay for ever."""
-    sender = Sender(streams_max=1)
+    sender = Sender(Turn(), streams_max=1)
     sender.open(b"a", 1, credit=50, parts=parts(60))
     assert len(sender.turn(1000)) == 1
     assert len(sender) == 0
@@ -115,7 +116,7 @@ def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
 
 def test_peers_take_turns_and_so_do_the_streams_of_a_peer() -> None:
     """P-CREDIT-3: many streams are no faster, and a stream without credit holds up no other."""
-    sender = Sender()
+    sender = Sender(Turn())
     for number in range(3):
         sender.open(b"a", number, credit=10 * number, parts=parts(*[10] * 3))
     sender.open(b"b", 1, credit=1000, parts=parts(*[10] * 4))
@@ -127,7 +128,7 @@ def test_peers_take_turns_and_so_do_the_streams_of_a_peer() -> None:
 
 def test_stream_without_parts_takes_no_turn_of_another() -> None:
     """P-CREDIT-3."""
-    sender = Sender()
+    sender = Sender(Turn())
     sender.open(b"a", 1, credit=50, parts=parts())
     sender.open(b"b", 1, credit=50, parts=parts(10))
     assert (peers(sender.turn(1000)), len(sender)) == (b"b", 0)
@@ -135,14 +136,14 @@ def test_stream_without_parts_takes_no_turn_of_another() -> None:
 
 def test_streams_of_one_peer_take_turns_part_by_part() -> None:
     """P-CREDIT-3."""
-    sender = Sender()
+    sender = Sender(Turn())
     for stream in (1, 2):
         sender.open(b"a", stream, credit=1000, parts=[(10, Cancel(stream=stream))] * 3)
     assert [send.message for send in sender.turn(40)] == [Cancel(stream=1), Cancel(stream=2)] * 2
 
 
 def test_turn_ends_after_as_many_bytes_as_asked() -> None:
-    sender = Sender()
+    sender = Sender(Turn())
     sender.open(b"a", 1, credit=1000, parts=parts(*[10] * 9))
     assert len(sender.turn(25)) == 3
     assert len(sender.turn(10)) == 1
@@ -151,7 +152,7 @@ def test_turn_ends_after_as_many_bytes_as_asked() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 90)), max_size=30))
 def test_no_stream_is_sent_more_than_its_credit_and_one_part(steps: list[tuple[str, int]]) -> None:
     """P-CREDIT-1."""
-    sender = Sender()
+    sender = Sender(Turn())
     granted = dict.fromkeys("abcd", 50)
     sent = dict.fromkeys("abcd", 0)
     for peer in granted:
@@ -169,7 +170,7 @@ def test_no_stream_is_sent_more_than_its_credit_and_one_part(steps: list[tuple[s
 
 def test_credit_is_bounded() -> None:
     """P-LIM-8."""
-    sender = Sender()
+    sender = Sender(Turn())
     sender.open(b"a", 1, credit=1 << 60, parts=parts(CREDIT_MAX, 1, 1))
     assert len(sender.turn(1 << 40)) == 1
     sender.credit(b"a", 1, 1 << 60)
@@ -178,7 +179,7 @@ def test_credit_is_bounded() -> None:
 
 
 def test_credit_and_cancel_of_what_is_not_open_mean_nothing() -> None:
-    sender = Sender()
+    sender = Sender(Turn())
     sender.credit(b"a", 1, 10)
     sender.cancel(b"a", 1)
     sender.remove_peer(b"a")
@@ -186,7 +187,7 @@ def test_credit_and_cancel_of_what_is_not_open_mean_nothing() -> None:
 
 
 def test_cancelled_stream_sends_no_more() -> None:
-    sender = Sender()
+    sender = Sender(Turn())
     sender.open(b"a", 1, credit=100, parts=parts(10, 10))
     sender.open(b"a", 2, credit=100, parts=parts(10))
     sender.open(b"b", 1, credit=100, parts=parts(10))
@@ -211,7 +212,7 @@ def retry_ms(sender: Sender, peer: bytes) -> int:
 
 def test_streams_of_one_peer_and_of_all_are_bounded() -> None:
     """P-LIM-9."""
-    sender = Sender()
+    sender = Sender(Turn())
     for stream in range(STREAMS_PER_PEER_MAX):
         assert sender.open(b"a", stream, credit=1, parts=parts(1)) is None
     assert busy(sender, b"a")
@@ -221,9 +222,34 @@ def test_streams_of_one_peer_and_of_all_are_bounded() -> None:
     assert len(sender) == STREAMS_MAX
 
 
+def test_stream_without_credit_gives_its_place_to_another_peer_and_to_none_of_its_own() -> None:
+    """P-LIM-9: peers that give no credit keep nobody else from being served."""
+    turn = Turn[object]()
+    sender = Sender(turn, streams_max=3)
+    sender.open(b"a", 1, credit=10, parts=parts(60, 60))
+    sender.open(b"b", 1, credit=10, parts=parts(60, 60))
+    sender.open(b"c", 1, credit=1000, parts=parts(60, 60))
+    assert peers(sender.turn(1)) == b"a"
+    turn.now += 1
+    assert peers(sender.turn(1)) == b"b"
+    turn.now += bulk.STALLED_S - 1.1
+    assert busy(sender, b"d"), "none has waited for so long"
+    turn.now += 0.2
+    sender.credit(b"b", 1, 10)
+    assert busy(sender, b"a"), "its own is the only one that has"
+    assert not busy(sender, b"d")
+    assert busy(sender, b"e"), "one place was given"
+    sender.credit(b"a", 1, 1000)
+    assert peers(sender.turn(1000)).count(b"a") == 0, "it has ended"
+    assert len(sender) == 1, "the others were sent to their ends"
+    turn.now += bulk.STALLED_S
+    assert (b"b", 1) in sender.end_stalled(bulk.STALLED_S)
+    assert sender.stalled_at > turn.now - bulk.STALLED_S
+
+
 def test_peers_that_find_no_room_come_again_in_their_order() -> None:
     """P-LIM-9: 16 in 0.1 s, so that refusing them takes less than the streams."""
-    sender = Sender(streams_max=2)
+    sender = Sender(Turn(), streams_max=2)
     assert [busy(sender, peer) for peer in (b"a", b"b")] == [False, False]
     waiting = [b"%04d" % number for number in range(1000)]
     pauses_ms = [retry_ms(sender, peer) for peer in waiting]
@@ -246,7 +272,7 @@ def test_peers_that_waited_are_forgotten_where_less_than_half_of_the_streams_wer
     open_before: int, then_ms: int
 ) -> None:
     """P-LIM-9: some of them may not come any more."""
-    sender = Sender(streams_max=3)
+    sender = Sender(Turn(), streams_max=3)
     for peer in (b"a", b"b", b"c"):
         assert not busy(sender, peer)
     waited = [retry_ms(sender, b"%04d" % number) for number in range(16)]
