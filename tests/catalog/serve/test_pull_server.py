@@ -171,9 +171,10 @@ def test_stream_whose_asker_is_silent_makes_room_in_time(core: Alone) -> None:
 def test_pull_finds_a_place_where_all_streams_are_without_credit(core: Alone) -> None:
     for number in range(STREAMS_MAX):
         core.ask(pull(100 + number, credit=0), peer=b"%d" % (number % 32))
-    core.ask(pull(), peer=b"late")
-    for _ in range(STREAMS_MAX // OPENED_MAX + 1):
+    for _ in range(STREAMS_MAX // OPENED_MAX):
         core.step()
+    core.ask(pull(), peer=b"late")
+    core.step()
     assert answered(core) == []
     core.wait(bulk.STALLED_S + 0.1)
     core.turn(1)
