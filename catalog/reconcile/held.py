@@ -22,6 +22,7 @@ from ...topics.comparison import (
 from ...topics.errors import WireError
 from ...topics.objects.encoding.values import COMPLETE
 from ...topics.objects.names import TableId
+from ..ingest.loads.chunked_comparison import OTHER_BYTES_COST
 from ..ingest.loads.follow_rules import FollowRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
 from ..model.namespace import Namespace
@@ -32,7 +33,6 @@ TABLES_PER_SLICE: Final = 100  # compared in one turn, if their bytes are those 
 PARTITIONS_PER_SLICE: Final = 96  # three blocks of them
 DATABASES_PER_SLICE: Final = 50
 BLOCKS_PER_SLICE: Final = 16  # of names only: 1,000 tables, or 500 partitions
-OTHER_BYTES_COST: Final = 12  # equal tables that are compared while one of other bytes is decoded
 VALUES_SAID_MAX: Final = 3  # of an object that differs
 VALUE_CHARS_MAX: Final = 60  # of each
 
@@ -201,10 +201,18 @@ class Held:
                 yield []
             found += [_alone(*table, one) for one in sorted(there ^ seen)]
         names = sorted(read.partitions)
-        for at in range(0, len(names), PARTITIONS_PER_SLICE):
-            for name, held in self._tables.structs(table, names[at : at + PARTITIONS_PER_SLICE]):
-                struct = read.partitions[name]
-                found += self._differing((*table, name), struct, held, shape=PARTITION)
+        at = 0
+        while at < len(names):
+            here, cost = names[at : at + PARTITIONS_PER_SLICE], 0
+            held = dict(self._tables.structs(table, here))
+            for name in here:
+                at += 1
+                if name in held:
+                    struct = read.partitions[name]
+                    found += self._differing((*table, name), struct, held[name], shape=PARTITION)
+                    cost += 1 if struct == held[name] else OTHER_BYTES_COST
+                if cost >= PARTITIONS_PER_SLICE:
+                    break
             yield []
         yield found if found and self._is_compared(table) else []
 

@@ -8,16 +8,17 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.events.event_window import WINDOW_S
 from topicast.catalog.ingest.events.poller import Poll
+from topicast.catalog.ingest.loads.chunked_comparison import OTHER_BYTES_COST
 from topicast.catalog.ingest.loads.follow_rules import PARAMETER
 from topicast.catalog.metastore.port import COMPARING, ListNames, Read, ReadDone, TableRead
-from topicast.catalog.reconcile.held import Held
+from topicast.catalog.reconcile.held import PARTITIONS_PER_SLICE, Held
 from topicast.catalog.reconcile.progress import STOPPED_S
 from topicast.catalog.reconcile.reconciliation import (
     CALLS_PER_S_DEFAULT,
     NAMES_S,
     ROUND_S,
 )
-from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift, thrift_bytes
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.selector import ALL
@@ -185,6 +186,19 @@ def test_tables_without_partitions_take_no_turns_of_their_own() -> None:
     assert found.took_s < 10
 
 
+def held_by(core: Alone) -> Held:
+    """Return what the comparison of a catalogd compares, without its reads."""
+    own = core.catalog
+    return Held(
+        own.namespace,
+        own.tables,
+        follows=own.settings.follows,
+        every_table=own.namespace.every_table,
+        pending=own.loader.pending,
+        rules=own.follow_rules,
+    )
+
+
 @pytest.mark.parametrize(("owner", "slice_max", "differing"), [("tester", 100, 0), ("ann", 9, 100)])
 def test_turn_compares_fewer_tables_if_they_must_be_decoded(
     owner: str, slice_max: int, differing: int
@@ -194,15 +208,7 @@ def test_turn_compares_fewer_tables_if_they_must_be_decoded(
     for number in range(100):
         core.create("d", f"t{number}")
     core.wait(2)
-    own = core.catalog
-    held = Held(
-        own.namespace,
-        own.tables,
-        follows=own.settings.follows,
-        every_table=own.namespace.every_table,
-        pending=own.loader.pending,
-        rules=own.follow_rules,
-    )
+    own, held = core.catalog, held_by(core)
     read = {}
     for row in own.namespace.tables("d"):
         table = table_of(core, row.name)
@@ -337,3 +343,22 @@ def test_table_whose_text_becomes_unreadable_is_refused_and_harms_no_other(
     core.wait(ROUND + 20)
     assert table_of(core, "u").owner == "ann"
     assert list(core.catalog.loader.errors) == [("d", "t")]
+
+
+@pytest.mark.parametrize(("written", "turns"), [(False, 2), (True, 2 + OTHER_BYTES_COST - 1)])
+def test_turn_compares_fewer_partitions_if_they_must_be_decoded(written: bool, turns: int) -> None:
+    core = Alone()
+    core.create_database("d")
+    table = core.create("d", "t", "ds")
+    names = [f"{number:02}" for number in range(PARTITIONS_PER_SLICE)]
+    core.add(table, *names)
+    core.wait(2)
+    parameters = {"a": "1"} if written else {}
+    there = {f"ds={one}": thrift_bytes(part(table, one, **parameters)) for one in names}
+    read = TableRead(partitions=there)
+    compared = held_by(core).compare(
+        ReadDone(read=COMPARING, databases={}, tables={("d", "t"): read})
+    )
+    slices = [*compared]
+    assert len(slices) == 1 + turns
+    assert len(slices[-1]) == (PARTITIONS_PER_SLICE if written else 0)

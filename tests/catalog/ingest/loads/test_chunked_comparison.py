@@ -4,6 +4,7 @@ import pytest
 
 from topicast.catalog.ingest.loads.chunked_comparison import (
     DIFFERING_MAX,
+    OTHER_BYTES_COST,
     SLICE_MAX,
     ChunkedComparison,
 )
@@ -66,6 +67,20 @@ def test_partition_whose_bytes_alone_differ_is_not_read_again() -> None:
     one, other = fields((1, 11, name), (9, 13, pairs)), fields((9, 13, pairs), (1, 11, name))
     assert one != other
     assert differing({"ds=1": one, "ds=2": one}, {"ds=1": other, "ds=2": one}) == []
+
+
+def test_turn_compares_fewer_partitions_if_they_must_be_decoded() -> None:
+    """96 of them took up to 45 ms."""
+    pairs, name = string_map(a="1", b="2"), string(b"x")
+    one, other = fields((1, 11, name), (9, 13, pairs)), fields((9, 13, pairs), (1, 11, name))
+    names = NAMES[:SLICE_MAX]
+    compared = comparison(names, dict.fromkeys(names, one))
+    turns(compared)
+    compared.next()
+    compared.accept(TableRead(partitions=dict.fromkeys(names, other)))
+    assert turns(compared) == OTHER_BYTES_COST + 1
+    assert compared.over
+    assert list(compared.need.names) == []
 
 
 def test_partition_that_was_written_created_or_damaged_is_read_again() -> None:
