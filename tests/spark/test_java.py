@@ -62,6 +62,22 @@ public final class Race extends Thread {
     }
 }
 """
+LEASED = """
+public final class Leased {
+    private static final long MS = 1000000L;
+
+    // Return whether a lease of 3 s holds once so many ms have passed by either clock.
+    public boolean after(long running, long wall) {
+        TopicastLease lease = new TopicastLease();
+        lease.extendAt(3000L, -5L * MS, 1700000000000L);
+        return lease.holdsAt((running - 5L) * MS, 1700000000000L + wall);
+    }
+
+    public boolean atFirst() {
+        return new TopicastLease().holds();
+    }
+}
+"""
 UNREADABLE = """
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusCache;
@@ -193,6 +209,22 @@ def test_sync_that_has_passed_a_write_leaves_a_newer_write_of_the_table(
     sources = f"*(java_source({room!r}, one) for one in {parts}), {WRITES_WHILE_SYNCED!r}"
     driver.do(f"source = java_unit({sources})")
     assert driver.do(f"java_object(spark._jvm, 'Race', source).lost({MARKS})") == 0
+
+
+def test_lease_of_memory_ends_while_the_machine_sleeps(driver: Application) -> None:
+    """System.nanoTime() stands still then; the wall clock may be set, forward or back."""
+    sources = f"java_source('topicast.subscriber.spark.planning', 'TopicastLease'), {LEASED!r}"
+    driver.do(f"leased = java_object(spark._jvm, 'Leased', java_unit({sources}))")
+    assert driver.do("leased.atFirst()") is False
+    passed = {
+        (2_999, 2_999): True,
+        (3_000, 2_999): False,
+        (100, 3_600_000): False,
+        (2_999, -3_600_000): True,
+        (3_000, -3_600_000): False,
+    }
+    for (running, wall), holds in passed.items():
+        assert driver.do(f"leased.after({running}, {wall})") is holds, (running, wall)
 
 
 def test_agent_that_ends_late_leaves_the_catalogs_to_the_agent_that_has_begun_since(

@@ -29,7 +29,7 @@ public final class TopicastPlanning {
     private volatile boolean compares;  // validate=hms: each table with the metastore's
     private volatile boolean confirms;  // validate=catalogd: asks it at each read of a table
     private final AtomicLong begun = new AtomicLong();  // calls of begin()
-    private volatile long liveUntil = System.nanoTime();
+    private final TopicastLease lease = new TopicastLease();
 
     public TopicastPlanning(Object registry) throws Exception {
         installed = new TopicastInstalled(registry, counts);
@@ -50,7 +50,7 @@ public final class TopicastPlanning {
         objects.limit(bytesMax);
         compares = validate.equals("hms");
         confirms = validate.equals("catalogd");
-        liveUntil = System.nanoTime();
+        lease.extend(0);
         changedAll(0L);
         open(true);
         installed.open();
@@ -84,7 +84,7 @@ public final class TopicastPlanning {
     // Memory and endpoint are current for so many milliseconds from now. With 0 they are not, so
     // the originals answer.
     public void live(long ms) {
-        liveUntil = System.nanoTime() + ms * 1000000L;
+        lease.extend(ms);
     }
 
     // Call live(), and return status(), an empty line, and uses(): the agent's one call a second.
@@ -201,7 +201,7 @@ public final class TopicastPlanning {
     // Returns the state and the counters, a line for each: name, "=", value.
     public String status() {
         TopicastLines found = new TopicastLines();
-        found.add("live", isLive() ? 1 : 0);
+        found.add("live", lease.holds() ? 1 : 0);
         counts.into(found);
         objects.into(found);
         writes.into(found);
@@ -296,7 +296,7 @@ public final class TopicastPlanning {
     // as for answer().
     private String whyNot(Read one, boolean again) {
         if (!on) return "off";
-        if (!isLive()) return "not live";
+        if (!lease.holds()) return "not live";
         String object = one.object;
         if (writes.isDirty(object)) return "dirty";
         if (!object.equals(TopicastNames.ALL)
@@ -313,10 +313,6 @@ public final class TopicastPlanning {
         boolean isSo = again || !confirms || !TopicastNames.isTable(object)
             || unconfirmed.isSo(object, CONFIRM_MS);
         return isSo ? null : "not confirmed";
-    }
-
-    private boolean isLive() {
-        return liveUntil - System.nanoTime() > 0;
     }
 
     // Whether a read of an object may ask the endpoint: never for lists of names; nor with

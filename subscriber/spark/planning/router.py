@@ -22,8 +22,8 @@ IN_HIVE: Final = "hive"  # the value of spark.sql.catalogImplementation
 _NAME: Final = "TopicastPlanning"
 _PARTS: Final = (  # of the router, each a class of that name
     *("TopicastCommands", "TopicastCounts", "TopicastFollowed", "TopicastInstalled"),
-    *("TopicastLines", "TopicastNames", "TopicastObjects", "TopicastQuestions", "TopicastReaders"),
-    *("TopicastRelations", "TopicastServed", "TopicastSizes", "TopicastWrites"),
+    *("TopicastLease", "TopicastLines", "TopicastNames", "TopicastObjects", "TopicastQuestions"),
+    *("TopicastReaders", "TopicastRelations", "TopicastServed", "TopicastSizes", "TopicastWrites"),
 )
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
