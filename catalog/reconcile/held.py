@@ -1,4 +1,4 @@
-"""Held: what catalogd holds of databases, tables and partitions, to be compared with the metastore.
+"""Held: compares the databases, tables and partitions that catalogd holds with the metastore's.
 
     every_table ──next_tables──▶ Read ──metastore──▶ ReadDone ──compare, in slices──▶ Difference
 
@@ -29,22 +29,22 @@ from ..model.namespace import Namespace
 from ..model.tables import Tables
 
 LOOKED_AT_MAX: Final = 200  # tables in one call of ``next_tables``: 1 ms
-TABLES_PER_SLICE: Final = 100  # compared in one turn, if their bytes are those held: 0.9 ms, as are
-PARTITIONS_PER_SLICE: Final = 96  # three blocks of them
+TABLES_PER_SLICE: Final = 100  # compared in one turn, if their bytes are those held: 0.9 ms
+PARTITIONS_PER_SLICE: Final = 96  # three blocks: likewise
 DATABASES_PER_SLICE: Final = 50
 BLOCKS_PER_SLICE: Final = 16  # of names only: 1,000 tables, or 500 partitions
 VALUES_SAID_MAX: Final = 3  # of an object that differs
 VALUE_CHARS_MAX: Final = 60  # of each
 
 Name = tuple[str, str, str]
-"""Of a partition: database, table, its name; of a table or database with the rest empty."""
+"""Database, table and partition; the last are empty in the name of a table or a database."""
 
 
 class Difference(NamedTuple):
-    """An object that is not as it is held: it says something else, or only one side has it."""
+    """An object that catalogd holds otherwise than the metastore, or that only one of them has."""
 
     name: Name
-    content: bool  # both have it
+    content: bool  # both have it, with other content
     what: str = ""  # differs, with what is held and what is there; of the first object of a read
 
 
@@ -61,14 +61,14 @@ class Held:
         pending: Callable[[TableId], bool],
         rules: FollowRules,
     ) -> None:
-        """Take the parts that hold it.
+        """Take the parts that hold the objects.
 
         Args:
             namespace: The databases and names.
             tables: The tables and partitions.
             follows: Whether a database is not left out.
             every_table: The tables known, in the order of their names.
-            pending: Whether an object is being read again already; it is not compared then.
+            pending: Whether an object is being read again already, so that it is not compared.
             rules: Which tables are not followed: only whether they are followed again is compared.
         """
         self._rules = rules
@@ -89,7 +89,7 @@ class Held:
         return self._namespace.has_database(db)
 
     def mark(self, name: Name) -> bytes | None:
-        """Return what tells the content of an object from others; None: it is not held."""
+        """Return a value that changes with the content of an object; None: it is not held."""
         db, table, part = name
         value = self._tables.value((db, table)) if table else None
         if part:
@@ -111,11 +111,11 @@ class Held:
     def next_tables(
         self, left: Iterator[TableId], count: int
     ) -> tuple[tuple[TableId, ...], tuple[TableId, ...], bool]:
-        """Take the next tables from ``left`` that are held, at most ``count``.
+        """Take the next tables of ``left``; return those that are held, at most ``count``.
 
         Returns:
-            The tables, those of them whose partitions are held, all of them, and whether ``left``
-            may have more: LOOKED_AT_MAX are looked at in a call.
+            The tables, those of them of which all partitions are held, and whether ``left`` may
+            have more, because a call looks at LOOKED_AT_MAX.
         """
         found: list[TableId] = []
         partitioned: list[TableId] = []
@@ -153,7 +153,7 @@ class Held:
         ]
 
     def compare(self, read: ReadDone) -> Iterator[list[Difference]]:
-        """Yield what differs, slice by slice; what is pending by then is left out."""
+        """Yield the objects that differ, slice by slice, without those that are pending by then."""
         self._is_said = False
         databases = list(read.databases.items())
         for at in range(0, len(databases), DATABASES_PER_SLICE):
@@ -183,7 +183,7 @@ class Held:
             yield from self._differing((db, "", ""), database_as_held(struct), held, shape=DATABASE)
 
     def _table(self, table: TableId, read: TableRead) -> list[Difference] | None:
-        """Return what differs; None: nothing was decoded, as the bytes of nearly all are equal."""
+        """Return the differences; None: the bytes are equal, so that nothing was decoded."""
         value = self._tables.value(table)
         if read.thrift is None or value is None or read.thrift == value.thrift:
             return None
@@ -192,7 +192,7 @@ class Held:
         return [*self._differing((*table, ""), read.thrift, value.thrift, shape=TABLE)]
 
     def _partitions(self, table: TableId, read: TableRead) -> Iterator[list[Difference]]:
-        """Yield nothing after each slice, and at last what differs of a table's partitions."""
+        """Yield an empty list after each slice, and at last the partitions that differ."""
         found: list[Difference] = []
         if read.names is not None and self._has_partitions(table):
             there, seen = frozenset(read.names), set[str]()
@@ -219,7 +219,7 @@ class Held:
     def _differing(
         self, name: Name, there: bytes, held: bytes, *, shape: Shape
     ) -> Iterator[Difference]:
-        """Yield an object that differs; an unreadable object does, as a read will say."""
+        """Yield the object if it differs, or cannot be read: the read that follows says why."""
         what = ""
         try:
             if same_struct(there, held):
@@ -231,7 +231,7 @@ class Held:
         yield Difference(name, content=True, what=what)
 
     def _has_partitions(self, table: TableId) -> bool:
-        """Return whether the partitions of ``table`` are held, all of them."""
+        """Return whether all partitions of ``table`` are held."""
         value = self._tables.value(table)
         return value is not None and value.partitions == COMPLETE
 
@@ -242,13 +242,13 @@ class Held:
 
 
 def _several(blocks: Iterator[tuple[str, ...]]) -> Iterator[Iterator[str]]:
-    """Yield the names of BLOCKS_PER_SLICE after the other of ``blocks``, as long as there are."""
+    """Yield the names of each BLOCKS_PER_SLICE of ``blocks``."""
     while some := tuple(islice(blocks, BLOCKS_PER_SLICE)):
         yield chain.from_iterable(some)
 
 
 def _what(there: bytes, held: bytes, shape: Shape) -> str:
-    """Return as text some values that differ, before and after, and of each only its beginning."""
+    """Return as text the beginnings of some values that differ, before and after."""
     said = [
         f"{path}: {_short(kept)} -> {_short(here)}"
         for path, here, kept in islice(differences(there, held, shape), VALUES_SAID_MAX)
@@ -261,5 +261,5 @@ def _short(value: str | None) -> str:
 
 
 def _alone(db: str, table: str = "", part: str = "") -> Difference:
-    """Return that only one side has this database, table or partition."""
+    """Return the difference of an object that only one side has."""
     return Difference((db, table, part), content=False)

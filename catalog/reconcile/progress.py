@@ -16,10 +16,10 @@ RATE_S: Final = 60.0  # over so long, or up to twice that, calls a second are co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationFacts:
-    """How the comparison goes at one moment.
+    """The progress of the comparison at one time.
 
     Attributes:
-        waits: What comes first; empty if nothing does.
+        waits: What the comparison waits for; empty: nothing.
         late_s: For how long an answer has been due.
         error: Why the last call failed; empty if it did not.
         calls_per_s: Calls a second, of the last minute or two.
@@ -36,7 +36,7 @@ class ReconciliationFacts:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether nothing is compared although it is due."""
+        """Whether an answer has been due for STOPPED_S."""
         return self.late_s >= STOPPED_S
 
 
@@ -55,7 +55,7 @@ class Progress:
         self._marks: list[tuple[float, int]] = []  # when so many calls were answered: two at most
 
     def observe(self, waits: str) -> None:
-        """Note what comes before comparisons now; empty: nothing does."""
+        """Note what the comparison waits for now; empty: nothing."""
         now = self._clock.now
         self._waits = waits
         self._marks = self._marks or [(now, 0)]
@@ -73,17 +73,17 @@ class Progress:
         self._calls += calls
 
     def on_round_began(self) -> None:
-        """Note that everything is compared from now on."""
+        """Note that a round over everything begins."""
         self._began_at = self._clock.now
 
     def on_round_ended(self, *, next_at: float) -> None:
-        """Note that everything was compared; the next call is due at ``next_at``."""
+        """Note that a round over everything has ended; the next call is due at ``next_at``."""
         now = self._clock.now
         self._due_at = next_at
         self._ended_at, self._took_s = now, now - self._began_at
 
     def facts(self) -> ReconciliationFacts:
-        """Return how it goes."""
+        """Return the progress as of now."""
         now = self._clock.now
         at, calls = self._marks[0] if self._marks else (now, 0)
         return ReconciliationFacts(

@@ -1,4 +1,4 @@
-"""Reconciliation: slowly compares the held objects with the metastore: not all changes have events.
+"""Reconciliation: slowly compares held objects with the metastore, as some changes have no event.
 
     names  ──ListNames──▶ equal ──▶ NAMES_S later again, from the first database
     objects ──Read──▶ equal ──▶ the next; a round over all of them begins every ROUND_S at most
@@ -6,8 +6,8 @@
                                             └──no event, and it has changed──▶ drift
 
 Some changes leave no event: on Hive 2.3 those of databases and column statistics, and all changes
-by a server that does not have the listener, or has another kind of it. A drift of names counts as a
-sign of such a server: ``missed`` keeps its text until new events arrive.
+by a server without the listener, or with another kind of it. A drift of names counts as a sign of
+such a server: ``missed`` keeps its text until new events arrive.
 Invariants: one call of the metastore at a time, ``calls_per_s`` on average; an object counts as
 drift only if it was read again and published, and its event was not merely late.
 """
@@ -48,9 +48,9 @@ CALLS_PER_S_DEFAULT: Final = 3.0  # a table's struct is a hundredth of a call
 NAMES_S: Final = 30.0  # between two listings of names, where the calls suffice
 ROUND_S: Final = 60.0  # between the beginnings of two rounds over all objects
 RETRY_S: Final = 1.0  # after a call that failed
-LOOK_S: Final = 0.05  # after a look at tables of which nothing is held
-OVER_S: Final = 600.0  # since names were missed: where one server of several records, events come
-SUSPECTS_MAX: Final = 1_000  # all that differs is read again, of so many it is known why
+LOOK_S: Final = 0.05  # after a look at tables none of which is held
+OVER_S: Final = 600.0  # since names were missed: events come if one of several servers records them
+SUSPECTS_MAX: Final = 1_000  # for so many of the objects that are read again, the reason is kept
 USED_MAX: Final = 1_000  # tables that readers requested last, compared first
 DATABASES_PER_READ: Final = 20  # a call each
 
@@ -59,10 +59,10 @@ DATABASES_PER_READ: Final = 20  # a call each
 class _Suspect:
     """An object that differed."""
 
-    before: bytes | bool | None  # what was held of it
-    at: float  # when that was found
-    seq: int  # arrival number of what was read because of it
-    what: str  # differs, as far as that was said
+    before: bytes | bool | None  # the state that was held
+    at: float  # when it was found to differ
+    seq: int  # the arrival number under which it is read again
+    what: str  # the values that differ, as far as they were said
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class ReconciliationCounts:
 
 
 class Reconciliation:
-    """Decides when objects are compared, and what follows from a difference."""
+    """Decides when objects are compared, and which differences were changes without an event."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Reconciliation:
         turn: PartTurn[ListNames | Read],
         calls_per_s: float = CALLS_PER_S_DEFAULT,
     ) -> None:
-        """Compare nothing yet; with 0 ``calls_per_s`` only names are, and only on demand."""
+        """Compare nothing yet; with 0 ``calls_per_s`` compare only names, and only on demand."""
         self._held = held
         self._turn = turn
         self._pause_s = 1 / calls_per_s if calls_per_s else None
         self.counts = ReconciliationCounts()
         self.progress = Progress(turn)
-        self.missed: SourceProblem | None = None  # None: as far as is known, all changes arrive
+        self.missed: SourceProblem | None = None  # None: no sign that changes do not arrive
         self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.names_rounds = 0  # times that every name was compared
         self._names_begun = 0
@@ -113,7 +113,7 @@ class Reconciliation:
 
     @property
     def deadline(self) -> float | None:
-        """When there is something to do; None while the metastore is awaited."""
+        """When there is something to do; None until the metastore has answered."""
         if self._slices is not None:
             return 0.0
         if self._running is not None or self._names_due_at is None:
@@ -125,7 +125,7 @@ class Reconciliation:
         return self._following()
 
     def demand(self) -> int:
-        """Compare every name from now on; return the round at whose end that is done."""
+        """Compare every name; return the number of the round that compares the last of them."""
         self._awaited = self._names_begun + 1
         self._names_due_at = self._turn.now
         return self._awaited
@@ -139,7 +139,7 @@ class Reconciliation:
         return reversed(self._used)
 
     def order(self) -> None:
-        """Order what is to be read of the metastore now, if anything is."""
+        """Order the next call of the metastore, if one is due."""
         now = self._turn.now
         if self._names_due_at is None:
             self._names_due_at = now + NAMES_S
@@ -162,8 +162,8 @@ class Reconciliation:
     def on_failed(self, fact: ReadFailed | ListingFailed) -> list[Difference]:
         """Note that a call failed; return the objects that the metastore refuses to read.
 
-        It is repeated RETRY_S later; if it was refused, in halves, for one object may be the
-        reason.
+        It is repeated RETRY_S later. A call that was refused is repeated in halves, as one object
+        may be the reason.
         """
         now = self._turn.now
         failed, self._running = self._running, None
@@ -220,7 +220,7 @@ class Reconciliation:
         self._slices = self._held.compare(fact)
 
     def take_slice(self) -> list[Difference]:
-        """Compare a slice of the last answer; the caller has what differs read again."""
+        """Compare a slice of the last answer; the caller has the differing objects read again."""
         found = None if self._slices is None else next(self._slices, None)
         if found is None:
             self._slices = None
@@ -229,7 +229,7 @@ class Reconciliation:
         return found
 
     def suspect(self, found: Iterable[Difference], *, seq: int) -> None:
-        """Suspect what differs until an event names it; it is read under the number ``seq``."""
+        """Suspect differing objects until an event names them; ``seq``: of their new reads."""
         for name, content, what in found:
             if len(self.suspects) < SUSPECTS_MAX:
                 before = self._held.mark(name) if content else self._held.has(name)
@@ -240,7 +240,7 @@ class Reconciliation:
         return any((*table, name) in self.suspects for name in ("", *names))
 
     def on_event(self, objects: tuple[Dirty, ...]) -> None:
-        """Suspect no longer ``objects``, which an event has reported."""
+        """Clear the suspicion of ``objects``, which an event has named."""
         for one in objects:
             match one:
                 case DirtyPartitions(db=db, table=table, names=names):
@@ -256,26 +256,26 @@ class Reconciliation:
                     assert_never(one)
 
     def on_events(self, *, connection: int) -> None:
-        """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
+        """Clear ``missed`` if the new events that have arrived on ``connection`` disprove it."""
         if self._turn.now >= self._over_at or connection != self._connection:
             self.missed = None
 
     def forget(self, *, unpublished: int) -> None:
-        """Suspect no longer what was published: no events come that could explain it."""
+        """Clear the suspicion of published objects: no event comes that could explain them."""
         for name in [name for name, one in self.suspects.items() if one.seq < unpublished]:
             del self.suspects[name]
 
     def clear(self) -> None:
-        """Suspect nothing: events are missing for another reason."""
+        """Clear every suspicion: events are missing for another reason."""
         self.suspects.clear()
         self._slices = None
 
     def judge(self, *, unpublished: int, polled_at: float, connection: int) -> tuple[str, ...]:
-        """Return which objects have changed without an event, for people, as far as is known.
+        """Return lines for people about the objects that have changed without an event.
 
         Args:
             unpublished: The arrival number of the oldest change that is not published.
-            polled_at: When the newest poll began that brought everything.
+            polled_at: When the newest poll began after which no event is missing.
             connection: The connection that answered it.
         """
         judged = {
@@ -309,7 +309,7 @@ class Reconciliation:
         self._turn.add(what)
 
     def _pause(self, calls: int) -> None:
-        """Note so many calls that were answered, and wait as long as their pace demands."""
+        """Note so many answered calls, and wait as long as ``calls_per_s`` demands."""
         self._due_at = self._turn.now + (self._pause_s or 0.0) * calls
         self.progress.on_answer(calls=calls, next_at=self._following())
 
@@ -340,7 +340,7 @@ class Reconciliation:
         return None
 
     def _round(self) -> Iterator[Read | None]:
-        """Yield a read after the other until everything was compared; None: look again soon."""
+        """Yield the reads of one round; None: none of the last tables is held, look again soon."""
         databases = self._held.databases()
         for at in range(0, len(databases), DATABASES_PER_READ):
             yield Read(read=COMPARING, databases=databases[at : at + DATABASES_PER_READ])
@@ -373,7 +373,7 @@ def _request(
 
 
 def _missed(name: Name, *, there: bool) -> SourceProblem:
-    """Return the text about a server that does not record every change, as ``name`` has shown."""
+    """Return the text about a server that does not record every change; ``name`` has shown it."""
     verb = "is there" if there else "is gone"
     text = (
         f"{text_of(name)} {verb}, and no event reported it: the metastore, or one of its servers, "

@@ -4,7 +4,7 @@
     invalidate, refresh    ──▶ job: names listed ──▶ some tables a turn ──▶ answered when done
 
 A job on a database, or on everything, lists the names in the metastore first, unless only data has
-changed. What a job has read again is published before its next step.
+changed. All that a job has read again is published before its next step.
 Invariant: an order is refused before anything is changed, or carried out to its end.
 """
 
@@ -166,7 +166,7 @@ class AdminOrders:
         return min((job.progress_at + STALLED_S_MAX for job in self._open.values()), default=inf)
 
     def on_order(self, peer: bytes, order: Order, *, key: str) -> None:
-        """Take an order in that was given with ``key``; a wrong order is refused at once."""
+        """Take in an order that was given with ``key``; refuse a wrong order at once."""
         if any(of.get(peer, order.request) for of in (self._callers, self._event_callers)):
             return  # sent again
         try:
@@ -197,7 +197,7 @@ class AdminOrders:
                 )
 
     def on_event_read(self, fact: EventRead, log: EventLog) -> None:
-        """Answer with the events of an id: what each has changed, and what became of it."""
+        """Answer with the events of an id, the objects that each has changed, and its outcome."""
         for caller in self._event_callers.take(fact.job):
             peer, request = caller.peer, caller.request
             if fact.error:
@@ -243,7 +243,7 @@ class AdminOrders:
                 job.failed[table] = error
 
     def remove_peer(self, peer: bytes) -> None:
-        """Answer ``peer`` no more; its orders are carried out all the same."""
+        """Stop answering ``peer``; its orders are carried out all the same."""
         self._callers.remove_peer(peer)
         self._event_callers.remove_peer(peer)
 
@@ -406,7 +406,7 @@ class AdminOrders:
         return bool(job.table) and any(map(self._loader.large.is_loading, left))
 
     def _start(self, job: Job, databases: Listing) -> bool:
-        """Let ``job`` begin with the names that were listed; False if none is its own."""
+        """Let ``job`` begin with the listed names; False if none of them is of its object."""
         known = [db for db in self._namespace.databases() if job.db in ("", db)]
         every = {*databases, *known}
         job.found = frozenset((db, row[0]) for db, (_, rows) in databases.items() for row in rows)
@@ -426,7 +426,7 @@ class AdminOrders:
             self._invalidate_some(job)
         elif job.tables and job.data and not self._is_missing(job):
             self._raise_data_of_some(job)
-        elif job.tables:  # also if only a list of the metastore has named them
+        elif job.tables:  # the list of the metastore may be all that names them
             self._refresh_some(job)
         return not job.tables and job.seq is None
 
@@ -457,7 +457,7 @@ class AdminOrders:
         named = (job.partition,) if job.partition else ()
         for table in _take(job, TABLES_PER_STEP_MAX):
             if self._namespace.find(table) is None:
-                continue  # dropped since the order began
+                continue  # it was dropped since the order began
             self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS)
             job.done += 1
 
@@ -474,7 +474,7 @@ class AdminOrders:
         for table in _take(job, REFRESHED_PER_STEP_MAX):
             known = self._namespace.find(table) is not None
             if not job.table and known and table in job.found and not self._tables.loaded(table):
-                continue  # nothing is held that could be old
+                continue  # nothing old can be held
             if not self._namespace.has_database(table[0]):
                 dirty.append(DirtyDatabase(db=table[0]))
             whole, named = table in job.found, bool(job.table)
@@ -560,7 +560,7 @@ def _event_id(text: str) -> int:
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """Return database, table and partition of an object's name; empty where it names none."""
+    """Return database, table and partition of an object's name; those that it lacks are empty."""
     name, slash, partition = text.partition("/")
     if slash:
         check_partition_name(partition)

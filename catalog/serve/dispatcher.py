@@ -102,7 +102,7 @@ READ: Final = tuple(role for role in ClientRole if role.reads)
 
 
 def role_fault(client: Client, kind: type[Message]) -> str:
-    """Return why ``client`` may not send a ``kind``; empty if it may."""
+    """Return why ``client`` may not send messages of ``kind``; empty if it may."""
     needed = ALONE_MAY.get(kind, READ)
     if client.role in needed:
         return ""
@@ -137,7 +137,7 @@ class Dispatcher:
         epochs: Epochs,
         answer: Callable[[Question[Any]], Inspected],
     ) -> None:
-        """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
+        """``admin`` and ``report_acks`` put their answers into ``replies``, too."""
         self.counts = dict.fromkeys((*COUNTED.values(), "refused"), 0)  # since the start
         self.grants = Grants(turn)
         self._leases = leases
@@ -155,7 +155,7 @@ class Dispatcher:
         self._syncs_after_names: PendingRequests[int, Scope] = PendingRequests(
             turn, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
         )
-        """Those for which names are compared first, by the round of the comparison."""
+        """The syncs that wait until names are compared, by the round of the comparison."""
         self._pull_server = PullServer(
             namespace, tables, loader=loader, poller=poller, replies=replies, turn=turn
         )
@@ -166,7 +166,7 @@ class Dispatcher:
         self._differences = differences
         self._version_log = version_log
         self._replies = replies
-        self._reads: list[ReadStore] = []  # what is to be read from the store
+        self._reads: list[ReadStore] = []  # the reads that the store is to do
         self._unrestricted = Newest[bytes, None](UNRESTRICTED_MAX)
         """The peers whose key sees every database; the last of them has sent the newest message.
 
@@ -282,15 +282,15 @@ class Dispatcher:
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
     def order(self) -> None:
-        """Order what is to be read of the metastore for questions about it."""
+        """Order the reads of the metastore for questions about it."""
         self._questions.order()
 
     def on_facts(self, fact: FactsRead) -> None:
-        """Answer a question with what the metastore has."""
+        """Answer a question with the metastore's facts."""
         self._questions.on_read(fact)
 
     def on_history(self, fact: HistoryRead) -> None:
-        """Answer a request with what was read from the store."""
+        """Answer a request with the rows that were read from the store."""
         self._replies.add(fact.peer, fact.answer)
 
     def awaits(self, table: TableId) -> bool:
@@ -303,7 +303,7 @@ class Dispatcher:
         self._pull_server.on_unreadable(table, error)
 
     def send(self, *, unpublished: Callable[[Scope], int]) -> None:
-        """Send what may leave, now that everything is committed.
+        """Send all answers that may leave, now that everything is committed.
 
         ``unpublished`` returns the arrival number of the oldest event in a scope that is not
         published.
@@ -360,7 +360,7 @@ class Dispatcher:
         return self._listing.lifecycle is Lifecycle.STARTING and not mode
 
     def _on_sync(self, peer: bytes, sync: Sync) -> None:
-        """Let a sync wait; answer a repeated request with what it waits for."""
+        """Let a sync wait; answer a repeated sync with the objects that it waits for."""
         waiting = self._syncs.get(peer, sync.request)
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])
@@ -468,7 +468,7 @@ class Dispatcher:
             self._replies.refuse(peer, sweep.request, Refusal.CLAIM, why=str(error))
 
     def _refuse_not_visible(self, peer: bytes, request: int, name: str, *, policy: Policy) -> None:
-        """Refuse a request about an object that ``policy`` does not see, be it there or not."""
+        """Refuse a request about an object that ``policy`` does not see, if it exists or not."""
         why = policy.refusal(name)
         self._replies.refuse(peer, request, Refusal.NOT_VISIBLE, why=why, about=name)
 
@@ -483,7 +483,7 @@ class Dispatcher:
     def _on_read(
         self, peer: bytes, asked: Scan | StoreQuestion[Any], policy: Policy | None
     ) -> None:
-        """Have the store read, unless ``policy`` does not see the table that is asked about."""
+        """Have the store read, unless ``policy`` does not see the table of the question."""
         try:
             query = self._query(asked, policy)
         except UsageError as error:
@@ -495,7 +495,7 @@ class Dispatcher:
         self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))
 
     def _query(self, asked: Scan | StoreQuestion[Any], policy: Policy | None) -> StoreQuery:
-        """Return what ``asked`` asks of the store.
+        """Return the question to the store in ``asked``.
 
         Raises:
             UsageError: it names no table.

@@ -22,13 +22,13 @@ LEASE_S_MAX: Final = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class AdmitGranted:
-    """Effect: admit these clients, too, each as long as its ``granter`` is in the list."""
+    """Effect: admit these clients, too, each while its granter is in the list."""
 
     granted: tuple[tuple[str, Client], ...]
     """Pairs of the granter's public key and the granted client."""
 
     def of(self, listed: Clients) -> dict[str, Client]:
-        """Return the granted clients, by public key, if ``listed`` still has who granted them.
+        """Return the granted clients, by public key, whose granters are in ``listed``.
 
         Each has the present policy of its granter.
         """
@@ -47,7 +47,7 @@ class _Grant:
 
 
 class Grants:
-    """The grants that hold; ``send`` has the shell admit them when they have changed."""
+    """The present grants; ``send`` has the shell admit them when they have changed."""
 
     def __init__(self, turn: PartTurn[AdmitGranted]) -> None:
         self._turn = turn
@@ -60,7 +60,7 @@ class Grants:
         return min((one.until for one in self._by_key.values()), default=inf)
 
     def add(self, granter: Client, public: str, *, lease_s: int) -> int:
-        """Admit ``public`` for ``granter``, or renew it; return for how many seconds, 0: no longer.
+        """Admit ``public`` for ``granter``, or renew it; return its seconds, 0: it has ended.
 
         Raises:
             UsageError: it is not a key, is another client's, or there are too many grants.

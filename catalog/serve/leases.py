@@ -33,10 +33,10 @@ class _Lease:
 
 
 class Leases:
-    """The leases of tables; ``changed`` returns them for the store when a holder has changed."""
+    """The leases of tables; ``changed`` returns them for the store after a change of a holder."""
 
     def __init__(self, clock: Clock, rows: Iterable[LeaseRow] = ()) -> None:
-        """``rows``: as stored. At the first call of any method each counts as just renewed."""
+        """``rows``: as stored. Each counts as just renewed at the first call of any method."""
         self._clock = clock
         self._by_table: dict[TableId, _Lease] = {}
         self._stored = tuple(rows)

@@ -42,7 +42,7 @@ ROW_BYTES: Final = 40  # of a row, besides its texts
 
 
 class MetastoreQuestions:
-    """The questions that wait for the metastore, and those that it answers now."""
+    """The questions that wait for the metastore, and those that are being read."""
 
     def __init__(
         self, namespace: Namespace, poller: Poller, replies: Replies, *, turn: PartTurn[ReadFacts]
@@ -62,7 +62,7 @@ class MetastoreQuestions:
         return len(self._waiting) + len(self._running)
 
     def ask(self, peer: bytes, question: MetastoreQuestion[Any]) -> None:
-        """Have a question answered, once however often it is sent."""
+        """Have a question answered once, however often it is sent."""
         request = question.request
         if any((one, q.request) == (peer, request) for one, q in self._running.values()):
             return
@@ -73,7 +73,7 @@ class MetastoreQuestions:
             self._replies.refuse(peer, request, Refusal.BUSY, why="too many questions wait")
 
     def order(self) -> None:
-        """Order what may be read of the metastore now."""
+        """Order reads for the next questions, while fewer than RUNNING_MAX run."""
         while len(self._running) < RUNNING_MAX and (one := self._waiting.take()) is not None:
             job = next(self._jobs)
             self._running[job] = one
@@ -97,7 +97,7 @@ class MetastoreQuestions:
             self._replies.add(peer, StatisticsPage(request=request, rows=statistics))
 
     def remove_peer(self, peer: bytes) -> None:
-        """Answer nothing to ``peer``, which has left; what is being read for it is dropped."""
+        """Drop the questions of ``peer``, which has left, and the results of its running reads."""
         self._waiting.remove_peer(peer)
         self._running = {job: one for job, one in self._running.items() if one[0] != peer}
 
@@ -140,7 +140,7 @@ def _read(job: int, question: MetastoreQuestion[Any]) -> ReadFacts:
 
 
 def _function_rows(functions: Iterable[Function], after: str) -> list[FunctionRow]:
-    """Return the next functions behind the name ``after``, as many as an answer takes."""
+    """Return the functions behind the name ``after``, as many as fit into an answer."""
     rows = (
         FunctionRow(one.name, one.class_name, one.owner, one.created_at_s, one.resources)
         for one in functions

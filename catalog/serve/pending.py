@@ -164,10 +164,10 @@ class PendingRequests(Generic[KeyT, ValueT]):
 
 
 class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
-    """Requests that wait for the events of what was committed in a scope before they came.
+    """Requests that wait for the events of all that was committed in a scope before them.
 
     Requests share the next poll, never a poll that already runs: its read may precede their commit.
-    The key of each is the number of the first poll that will do, and its scope.
+    The key of a request is its scope, and the number of the first poll that begins after it.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -184,7 +184,7 @@ class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
         scope: Scope = EVERYTHING,
         polls_begun: int,
     ) -> bool:
-        """Let a request wait, once however often it is sent; False if too many do."""
+        """Let a request wait once, however often it is sent; False if too many wait."""
         if self.get(peer, request) is not None:
             return True
         return self.add(peer, request, key=(polls_begun + 1, scope), value=value)
@@ -201,7 +201,8 @@ class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
         Args:
             unpublished: Returns the arrival number of the oldest event in a scope that is not
                 published.
-            polled: The newest poll that brought everything, and up to which arrival number.
+            polled: The newest poll after which no event is missing, and the arrival number up to
+                which it brought events.
         """
         if not len(self):  # as in almost every turn
             self._last_seq.clear()
@@ -310,7 +311,7 @@ class TableWaits:
         return self._pulls.deadline
 
     def add(self, peer: bytes, pull: Pull) -> bool:
-        """Let a pull wait, once however often it is sent; False if too many do."""
+        """Let a pull wait once, however often it is sent; False if too many wait."""
         table = (pull.db, pull.table)
         known = self._pulls.get(peer, pull.request)
         if known is not None and known.key != table:

@@ -43,7 +43,7 @@ from .replies import Replies
 
 QUEUED_MAX: Final = 10_000
 QUEUED_PER_PEER_MAX: Final = 1_000
-PARTS_BYTES_MAX: Final = 1 << 20  # sent in one turn, before deltas get theirs
+PARTS_BYTES_MAX: Final = 1 << 20  # sent in one turn, before deltas have their turn
 OPENED_MAX: Final = 8  # pulls that begin to be answered in one turn: 0.05 to 3 ms each
 STREAMS_MAX: Final = 256  # open at once; each knows the entries that it will send
 TIMED_MAX: Final = 2 * QUEUED_MAX  # pulls that are timed: as many wait as are being sent, at most
@@ -128,14 +128,14 @@ class PullServer:
         self._sender.credit(peer, stream, amount)
 
     def cancel(self, peer: bytes, request: int) -> None:
-        """Answer ``request`` no more."""
+        """End the answer to ``request``."""
         self._sender.cancel(peer, request)
         self._waits.remove(peer, request)
         self._queue.remove(peer, request)
         self._arrived_at.remove(peer, request)
 
     def remove_peer(self, peer: bytes) -> None:
-        """Answer nothing of ``peer`` any more: it has left."""
+        """Drop the pulls of ``peer``, which has left."""
         self._sender.remove_peer(peer)
         self._waits.remove_peer(peer)
         self._queue.remove_peer(peer)
@@ -151,9 +151,9 @@ class PullServer:
             self._refuse(one.peer, one.value, Refusal.UNREADABLE, why=_unreadable(table, error))
 
     def step(self, *, position: tuple[int, int]) -> None:
-        """Begin to load and to answer what may be; ``position``: epoch and start.
+        """Begin loads and answers that may begin; ``position``: epoch and start.
 
-        Pulls that have waited too long, or are found to be in vain, are refused.
+        Refuse the pulls that have waited too long, or that cannot be answered any more.
         """
         self._requested = False
         for table in self._waits.tables():
@@ -169,7 +169,7 @@ class PullServer:
             self._arrived_at.remove(peer, request)
 
     def send(self) -> None:
-        """Send the parts that may leave now."""
+        """Send the next parts."""
         for sent in self._sender.turn(PARTS_BYTES_MAX):
             self._turn.add(sent)
             message = sent.message
@@ -308,7 +308,7 @@ def stale_claims(
     claimed_in: int,
     epoch: int,
 ) -> tuple[tuple[int, int], ...]:
-    """Return the indices of the claims that do not hold, or that nothing here can confirm.
+    """Return the indices of the claims that do not hold, or that catalogd cannot confirm.
 
     Each comes with the lowest version for which its claim would hold now, 0 if there is none.
 
@@ -341,7 +341,7 @@ def _true_versions(namespace: Namespace, tables: Tables, claim: Claimed) -> tupl
     if not claim.whole:
         return entry.version, topic.version
     changed = topic.changed_at(table_key(*table))
-    return max(changed, topic.floor), topic.version  # what was deleted below it is not recorded
+    return max(changed, topic.floor), topic.version  # deletions below it are not recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,12 +103,12 @@ class ReportAcks:
         return self._waiting.wants_poll(polls_begun)
 
     def remove_peer(self, peer: bytes) -> None:
-        """Let nothing of ``peer`` wait any longer; what it reported is applied all the same."""
+        """Answer ``peer`` no more; the writes that it reported are applied all the same."""
         for one in self._waiting.remove_peer(peer):
             self._ready[one.peer, one.request] = one.value
 
     def step(self, *, unpublished: int, polled: tuple[int, int], position: tuple[int, int]) -> None:
-        """Apply the reports that can be applied; take intents for written that have lapsed.
+        """Apply the reports that can be applied; take lapsed intents for written.
 
         ``unpublished``: the arrival number of the oldest event that is not published. ``polled``:
         as of ``EventWaits``. ``position``: epoch and start.

@@ -1,4 +1,4 @@
-"""Storeless: what catalogd answers while nothing can be stored, so that nobody asks in vain.
+"""Storeless: the answers of catalogd while its store cannot be written.
 
     a question about catalogd's status ──▶ its answer, of the last status and the store's problem
     another about catalogd itself, an order ──▶ refused, with the problem and what to do

@@ -99,7 +99,7 @@ class Sweeps:
     ) -> tuple[tuple[TableId, int], ...]:
         """Return the next tables behind ``after`` that were swept, each with its incarnation.
 
-        Nothing if there are no more. With a ``policy`` they are what it sees.
+        Nothing if there are no more. A ``policy`` leaves out the tables that it does not see.
         """
         return tuple(islice(self._swept(after, policy), TABLES_MAX))
 
@@ -110,6 +110,6 @@ class Sweeps:
                 yield table, incarnation
 
     def take(self) -> tuple[SweepRow, ...]:
-        """Remove and return what the store lacks."""
+        """Remove and return the rows that the store lacks."""
         unstored, self._unstored = tuple(self._unstored), []
         return unstored

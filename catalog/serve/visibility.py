@@ -49,7 +49,7 @@ def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
 
 
 def visible_part(found: Inspected, policy: Policy | None) -> Inspected:
-    """Return the part of ``found`` that names or counts no object that ``policy`` does not see."""
+    """Return ``found`` without rows and counts of objects that ``policy`` does not see."""
     if policy is None:
         return found
     match found:

@@ -169,12 +169,12 @@ class Store:
         return dict(self._versions)
 
     def check_files(self) -> None:
-        """Check that the files of the store are still those that were opened. Cost: 5 µs.
+        """Check that the paths of the store still lead to the files that were opened. Cost: 5 µs.
 
         SQLite goes on with a file that was deleted, and its commits would end with the process.
 
         Raises:
-            StoreMoved: they are not.
+            StoreMoved: a path leads to another file, or to none.
         """
         for path, opened in self._files:
             if _id_of(path) != opened:
@@ -202,7 +202,7 @@ class Store:
         return self._versions[topic]
 
     def read(self, topic: int, keys: Sequence[bytes]) -> dict[bytes, Entry]:
-        """Return the entries of ``keys``, without those that there are not. Cost: 6 µs each."""
+        """Return the entries of those of ``keys`` that exist. Cost: 6 µs each."""
         found: dict[bytes, Entry] = {}
         with explained(self.path):
             for begin in range(0, len(keys), READ_AT_ONCE):
@@ -281,7 +281,7 @@ class Store:
                 yield LeaseRow(table=(db, name), holder=holder, owner=owner, lease_s=lease_s)
 
     def load_sweeps(self) -> Iterator[SweepRow]:
-        """Yield as of which revision the files of each table are known, without the facts."""
+        """Yield the revision of the known files of each table, without their facts."""
         with explained(self.path):
             yield from file_facts.load(self._db)
 
@@ -343,11 +343,12 @@ class Store:
         return self.epoch
 
     def begin_anew(self, now_us: int, *, at_least: int) -> int:
-        """Discard what is held of the metastore, and begin a new epoch as ``mint_epoch`` does.
+        """Discard the content of the metastore, and begin a new epoch as ``mint_epoch`` does.
 
         Versions go on, so that no incarnation comes twice. The operators' rules, pause and mode,
-        the writes of drivers and the list of changes stay; former entries do not. Every topic
-        is below its floor for those who hold something of it. Cost: one commit, O(entries).
+        the writes of drivers and the list of changes stay; former entries do not. A peer that
+        holds anything of a topic is below its floor, so it takes a snapshot. Cost: one commit,
+        O(entries).
         """
         record = self._first_record(now_us, at_least)
         floors = {topic: version for topic, version in self._versions.items() if version}

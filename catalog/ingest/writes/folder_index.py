@@ -1,8 +1,8 @@
-"""FolderIndex: the folders that are stored, with what the next commit changes of them.
+"""FolderIndex: the stored folders of tables, as they are after the next commit.
 
     replace | end ──▶ changes, in memory ──take──▶ the commit of the entries that say so
 
-Invariant: it answers as the store is going to, once the changes are committed.
+Invariant: it answers as the store will answer once the changes are committed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ class FolderIndex:
 
     def __init__(self, stored: StoredFolders) -> None:
         self._stored = stored
-        self._ended: dict[bytes, None] = {}  # tables of which nothing that is stored counts
-        # By table and key: what it has, whatever is stored. All that one turn has changed.
+        self._ended: dict[bytes, None] = {}  # tables whose stored rows do not count
+        # By table and key: its folders, in place of the stored ones. One turn has changed them.
         self._changed: dict[bytes, dict[bytes, tuple[Folder, ...]]] = {}
         self._at: Any = SortedDict()  # the rows of ``_changed``: location: {row: None}
 
@@ -73,7 +73,7 @@ class FolderIndex:
         self._ended[group] = None
 
     def take(self) -> FolderChanges | None:
-        """Remove and return what is to be committed; None: nothing is changed."""
+        """Remove and return the changes to be committed; None: there are none."""
         if not (self._ended or self._changed):
             return None
         rows = {key: one for keys in self._changed.values() for key, one in keys.items()}

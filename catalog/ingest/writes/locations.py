@@ -1,4 +1,4 @@
-"""Locations: the folder of each table, its scheme made general: which tables a path belongs to.
+"""Locations: the folder of each table, in one form, which says to which tables a path belongs.
 
     file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1/
     s3://lake/november/part-0              ──▶   shop.orders, ds=2, which has this location
@@ -65,7 +65,7 @@ class Locations:
         self._checked_at: tuple[int, ...] = ()  # ``_seen`` and the versions, at the last check
 
     def catch_up(self) -> None:
-        """Take in what is written and not committed. Cost: O(changed entries)."""
+        """Take in the entries that are written and not committed. Cost: O(changed entries)."""
         pending = self._version_log.pending
         fresh, self._seen = pending[self._seen :], len(pending)
         for topic, groups in _changed(fresh).items():
@@ -73,7 +73,7 @@ class Locations:
                 self._take_in(self._version_log.topics[topic], group, keys)
 
     def take(self) -> FolderChanges | None:
-        """Remove and return what is to be committed with everything that is written."""
+        """Remove and return the changes of folders, to be committed with the entries."""
         self.catch_up()
         self._seen = 0
         return self._index.take()
@@ -81,8 +81,8 @@ class Locations:
     def find(self, path: str) -> dict[TableId, tuple[str, ...]]:
         """Return the tables that a write to ``path`` changes.
 
-        The value names partitions, as reports do: whole, or with a slash at the end what their
-        names begin with. Empty: any part of the table.
+        The value names partitions, as reports do: a whole name, or the beginning of names with a
+        slash at its end. Empty: any part of the table.
         """
         location = normal(path)
         found: dict[TableId, set[str]] = {}
@@ -97,7 +97,7 @@ class Locations:
         return _named(found)
 
     def folders(self, table: TableId, names: Collection[str]) -> set[str]:
-        """Return the folders of ``table``, or of its partitions ``names``, each as in ``find``.
+        """Return the folders of ``table``, or of its partitions ``names``, in the form of ``find``.
 
         Partitions in the table's own folder are taken to lie where their names say.
         """
@@ -226,7 +226,7 @@ class Aliases:
 
     The metastore allows two tables in one folder, and a partition in another table's (``ADD
     PARTITION … LOCATION``, a staging table). A write names one of them, and its files are those of
-    the others. Invariant: what is raised for an alias raises nothing else.
+    the others. Invariant: the raised version of an alias raises no other table.
     """
 
     def __init__(self, tables: Tables, locations: Locations) -> None:
@@ -234,7 +234,7 @@ class Aliases:
         self._locations = locations
 
     def step(self) -> None:
-        """Raise what shares a folder with what was written."""
+        """Raise the tables that share a folder with a table that was written."""
         written = self._tables.take_written()
         for table, one in written.items():  # where it lay before its change is taken in
             one.folders = {normal(folder) for folder in one.folders if folder}
@@ -262,9 +262,9 @@ class Aliases:
 
 
 class _Looked:
-    """What lies at folders, and in them; each is looked up once, as partitions share those above.
+    """The rows at folders and in them; each folder is looked up once, as partitions share some.
 
-    It holds while nothing is written.
+    It is valid until something is written.
     """
 
     def __init__(self, index: FolderIndex) -> None:
@@ -273,7 +273,7 @@ class _Looked:
         self._inside: dict[str, list[FolderRow] | None] = {}  # likewise
 
     def at(self, locations: Sequence[str]) -> list[list[FolderRow]]:
-        """Return what lies at each of ``locations``."""
+        """Return the rows at each of ``locations``."""
         new = [one for one in locations if one not in self._at]
         self._at.update((one, []) for one in new)
         for row in self._index.at(new) if new else ():
@@ -281,7 +281,7 @@ class _Looked:
         return [self._at[one] for one in locations]
 
     def inside(self, folder: str) -> list[FolderRow] | None:
-        """Return what lies in ``folder``, not at it; None if it is a container."""
+        """Return the rows below ``folder``; None: it is a container."""
         if folder not in self._inside:
             self._inside[folder] = self._look_inside(folder)
         return self._inside[folder]
@@ -310,9 +310,9 @@ def _at_in_or_above(folder: str, looked: _Looked) -> Iterator[tuple[TableId, str
 
 
 def _from_deepest(steps: list[str], looked: _Looked) -> Iterator[tuple[list[str], list[FolderRow]]]:
-    """Yield what lies at the folder of ``steps``, and at each above it that has anything.
+    """Yield the rows at the folder of ``steps`` and at each folder above it, the deepest first.
 
-    Each comes with the steps that lead from there to the folder.
+    With the rows come the steps that lead from their folder to that of ``steps``.
     """
     ends = range(len(steps), STORE_PARTS - 1, -1)
     at = looked.at(["/".join(steps[:end]) for end in ends])
@@ -324,8 +324,8 @@ def _from_deepest(steps: list[str], looked: _Looked) -> Iterator[tuple[list[str]
 def _changed(transactions: Iterable[Transaction]) -> dict[int, dict[bytes, dict[bytes, bool]]]:
     """Return the keys that ``transactions`` write, by topic and table.
 
-    The value of a table's own key is false if all that was held before ended there, and what
-    remains is no stub.
+    The value of a table's own key is false if the transaction ended all entries of the table, and
+    left no stub.
     """
     found: dict[int, dict[bytes, dict[bytes, bool]]] = {}
     for one in transactions:
@@ -352,7 +352,8 @@ def _location_of(value: TableValue) -> str:
 def normal(uri: str) -> str:
     """Return ``uri`` in the one form that is used here, without a slash at its end.
 
-    All schemes of a store become the same; a file's host, HDFS's own port and doubled slashes go.
+    All schemes of a store become one; the host of a file, HDFS's default port and doubled slashes
+    are removed.
     """
     scheme, colon, rest = uri.partition(":")
     if not colon or "/" in scheme:
@@ -372,9 +373,9 @@ def normal(uri: str) -> str:
 
 
 def _bases_of(value: TableValue, location: str) -> Iterator[Folder]:
-    """Yield folders elsewhere than ``location`` that partitions lie in by their names, sorted.
+    """Yield the folders outside of ``location`` below which names of partitions lead, sorted.
 
-    Such a folder may be where no partition is any more: templates are kept.
+    A folder may have no partition left, because templates are kept.
     """
     bases = Templates(value.templates, "").bases() if value.templates else ()
     for base in sorted({normal(one) for one in bases if one}):
@@ -383,7 +384,7 @@ def _bases_of(value: TableValue, location: str) -> Iterator[Folder]:
 
 
 def _elsewhere(block: Entry | None, table: TableValue, location: str) -> tuple[Folder, ...]:
-    """Return the partitions of ``block`` that name a location which is not in the table's own.
+    """Return the partitions of ``block`` whose location is not in the folder of their table.
 
     They are sorted.
     """
@@ -406,7 +407,7 @@ def _is_in(location: str, folder: str) -> bool:
 
 
 def _merged(common: Iterable[Folder], folders: Iterable[Folder]) -> tuple[Folder, ...]:
-    """Return what ``folders`` have in common with ``common``, in each store, sorted."""
+    """Return the deepest folder of each store above ``folders`` and ``common``, sorted."""
     by_store: dict[str, str] = {}
     for location, _ in chain(common, folders):
         store = "/".join(location.split("/")[:STORE_PARTS])
@@ -421,6 +422,6 @@ def _common(one: str, other: str) -> str:
 
 
 def _partition(steps: list[str]) -> str:
-    """Return, with a slash, what partitions' names begin with in ``steps`` below their folder."""
+    """Return the beginning, with a slash, of the names of the partitions below ``steps``."""
     named = list(takewhile(lambda step: "=" in step.strip("="), steps))
     return "/".join(named) + "/" if named else ""

@@ -38,7 +38,7 @@ from ...model.versions import WriteId, WriteRow, WriterRow
 from .locations import Locations
 
 LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for written
-DRIVERS_MAX: Final = 1000  # with more, the driver that was silent longest is forgotten
+DRIVERS_MAX: Final = 1000  # with more, catalogd forgets the driver that reported longest ago
 OPEN_MAX: Final = 1000  # intents of one driver
 DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeated reports
 STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED)
@@ -52,7 +52,7 @@ class Tally:
     reported_statements: int = 0  # that changed no data
     reported_writes_repeated: int = 0
     reported_writes_unknown: int = 0
-    # Of tables that the driver's key may not see: they were not raised.
+    # Writes of tables that the driver's key may not see: no version was raised.
     reported_writes_not_visible: int = 0
     reported_writes_lapsed: int = 0
 
@@ -84,7 +84,7 @@ class Reports:
         self._tables = tables
         self._clock = clock
         self._locations = locations
-        self._drivers: dict[bytes, _Driver] = {}  # that which reported last is last
+        self._drivers: dict[bytes, _Driver] = {}  # in the order of their last reports
         for row in known:
             driver = self._drivers.setdefault(row.driver, _Driver())
             (driver.open if row.open else driver.done)[row.number] = row
@@ -126,8 +126,8 @@ class Reports:
     def apply(self, report: Report, *, policy: Policy | None = None) -> tuple[WriteOutcome, ...]:
         """Apply ``report``: raise data versions; return an outcome for each of its writes.
 
-        ``policy``: only tables that it sees are raised. A path outside of them is refused as one
-        that leads to no table.
+        ``policy``: only the versions of tables that it sees are raised. A path of another table is
+        refused as a path that leads to no table.
         """
         if not report.writes:
             return ()  # it checks only whether its metastore is followed
@@ -146,9 +146,9 @@ class Reports:
         return outcomes
 
     def lapse(self) -> None:
-        """Take for written the intents of drivers that report no longer.
+        """Take the intents of drivers that have stopped reporting for written.
 
-        Such an intent is discarded, not done: a later report of it still counts.
+        The intent is discarded, not done, so that a later report of it still counts.
         """
         now = self._clock.now
         for name, at in tuple(self._reported_at.items()):
@@ -161,7 +161,7 @@ class Reports:
     def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...], tuple[WriterRow, ...]]:
         """Remove and return the rows that the store lacks, and the ids of those to delete.
 
-        The last are the drivers whose reports have raised versions that the store lacks.
+        Third are the drivers whose reports have raised versions that the store lacks.
         """
         fresh, self._unstored = tuple(self._unstored), []
         gone, self._discarded = tuple(self._discarded), []
@@ -231,8 +231,8 @@ class Reports:
     def _alter(self, name: bytes, one: Write) -> WriteOutcome:
         """Raise the version of a table, and that of its database if the table came or went.
 
-        A table that catalogd does not know yet, no reader knows either: readers learn from the
-        database's version that its names are about to differ.
+        No reader knows a table that catalogd does not know yet. The version of its database tells
+        readers that the names are about to change.
         """
         topic = version = 0
         table = parse_table_name(one.object)
@@ -261,7 +261,7 @@ class Reports:
         *,
         source: int = SOURCE_REPORTS,
     ) -> tuple[int, int]:
-        """Raise the data version of what a write of the driver ``name`` touched.
+        """Raise the data versions of the tables that a write of the driver ``name`` touched.
 
         Returns:
             The last topic and version.
@@ -289,7 +289,7 @@ class Reports:
             silent = (name for name, driver in self._drivers.items() if not driver.open)
             name = next(silent, None)
             if name is None:
-                return  # all of them have intents, of OPEN_MAX each at most
+                return  # every driver has intents, at most OPEN_MAX each
             for number in tuple(self._drivers[name].done):
                 self._discard(name, number)
             del self._drivers[name]
@@ -299,9 +299,9 @@ class Reports:
         self._discarded.append((name, number))
 
     def _targets(self, wanted: str, policy: Policy | None) -> dict[TableId, tuple[str, ...]]:
-        """Return the tables that are ``wanted``, each with the partitions that a path names.
+        """Return the tables that ``wanted`` means, a name or a path, with a path's partitions.
 
-        Those that ``policy`` does not see are left out.
+        Tables that ``policy`` does not see are left out.
         """
         if is_path(wanted):
             self._locations.catch_up()
@@ -336,7 +336,7 @@ def _refused(one: Write, code: WriteProblem, message: str) -> WriteOutcome:
 
 
 def _fault(one: Write, policy: Policy | None) -> WriteOutcome | None:
-    """Return why ``one`` is refused as it is; None if it is well formed, and visible."""
+    """Return why ``one`` is refused whatever is known; None: it is well formed, and visible."""
     if one.state not in STATES:
         expected = f"state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
         return _refused(one, WriteProblem.MALFORMED, expected)
