@@ -87,7 +87,7 @@ AT_FIRST = tuple(
         "integration/test_faults",
     )
 )
-# The default (700, 10, 10) visits all objects 37 times in tests/subscriber: a third of a minute.
+# The default (700, 10, 10) visits all objects 37 times in tests/subscriber: a second more.
 GARBAGE: Final = (700, 10, 100)
 REAL_FIXTURES = {"hive", "real_place", "home", "both"}  # fixtures that start processes
 

@@ -1,9 +1,12 @@
 """Locations: a path is matched to tables by their folders, and by those of their partitions."""
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 
 from topicast.catalog.ingest.writes import locations as module
 from topicast.catalog.ingest.writes.locations import Locations, normal
+from topicast.catalog.model.folders import FolderRow
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.tests.cluster.store import SimFolders
@@ -111,6 +114,37 @@ def test_table_whose_name_goes_on_with_a_digit_does_not_lie_in_the_other() -> No
     locations = current(holding)
     assert locations.find("/w/t") == {("d", "t"): WHOLE}
     assert locations.beside(["file:///w/t"], ("d", "t")) == {}
+
+
+class Looked(SimFolders):
+    """Notes each folder that is looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: list[str] = []
+        self.below: list[str] = []
+
+    def folders_at(self, locations: Sequence[str]) -> list[FolderRow]:
+        self.at += locations
+        return super().folders_at(locations)
+
+    def folders_in(self, location: str) -> Iterator[FolderRow]:
+        self.below.append(location)
+        return super().folders_in(location)
+
+
+def test_folders_above_many_partitions_are_looked_up_once() -> None:
+    """The store answers, so that each look takes a query."""
+    holding, stored = Holding(), Looked()
+    for name in ("t", "u"):
+        located(holding, name, "/w/t")
+    locations = current(holding, Locations(holding.version_log, stored))
+    stored.at.clear()
+    stored.below.clear()
+    folders = [f"file:///w/t/ds={day}" for day in range(100)]
+    assert set(locations.beside(folders, ("d", "t"))) == {("d", "u")}
+    assert sorted(stored.at) == sorted(["file://", "file:///w", "file:///w/t", *folders])
+    assert sorted(stored.below) == sorted(["file:///w/t", *folders])
 
 
 def test_partition_without_a_location_lies_nowhere() -> None:
