@@ -13,9 +13,9 @@ A pull names the entries that are held already, so that catalogd sends only thos
 
     pull of b ──"is a unchanged since 15?"──▶ catalogd ──b as of 18, a unchanged──▶ a is as of 18
 
-While the hub is behind, memory answers only with tables as new as the newest reply of their topic,
-so that without claims each reply would end the use of all other tables of its topic. At full a pull
-claims the tables in use, and its own table, which answers from memory again once it is pulled.
+While the hub is behind, memory answers only with tables as new as the newest reply of their topic.
+So each reply would end the use of all other tables of its topic; a claim keeps a table in use. At
+full a pull claims the tables in use, and its own table, which then answers from memory again.
 """
 
 from bisect import bisect_left

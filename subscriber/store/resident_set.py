@@ -6,8 +6,8 @@
 
 Invariant: no content is installed that does not fit the budget.
 
-Pinned tables come before levels. None is evicted for another, so that those that were pinned first
-are held.
+Pinned tables come before levels. No pinned table is evicted for another pinned table, so that those
+that were pinned first are held.
 """
 
 from collections.abc import Sequence
