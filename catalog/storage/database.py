@@ -53,6 +53,7 @@ TABLES: Final = (
         ordinal INTEGER PRIMARY KEY,
         start BLOB NOT NULL,
         epoch INTEGER NOT NULL,
+        at_us INTEGER NOT NULL,
         versions BLOB NOT NULL)""",
     """CREATE TABLE entries (
         topic INTEGER NOT NULL,
@@ -109,7 +110,7 @@ TABLES: Final = (
     *file_facts.SCHEMA,
     *folders.SCHEMA,
 )
-NAMED: Final = "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"  # what TABLES make
+_MADE: Final = "SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"  # by TABLES
 _OTHER_RELEASE = "run that release, or name an empty folder (--state_dir): all is read again"
 _BROKEN = (
     "is damaged",
@@ -217,14 +218,19 @@ def _check(db: sqlite3.Connection, path: Path, *, num_topics: int) -> None:
     if schema != SCHEMA:
         problem = f"was written by another release (schema {schema}, {SCHEMA} understood here)"
         raise StoreError(str(path), problem, _OTHER_RELEASE)
-    if len(db.execute(NAMED).fetchall()) != len(TABLES):
-        problem = "was written by another release (it has other tables)"
+    if set(map(_shape, TABLES)) != {_shape(sql) for (sql,) in db.execute(_MADE)}:
+        problem = "was written by another release (it has other tables or columns)"
         raise StoreError(str(path), problem, _OTHER_RELEASE)
     theirs = int(db.execute("SELECT num_topics FROM state").fetchone()[0])
     if theirs != num_topics:
         problem = f"was made with --num_topics={theirs}, and --num_topics={num_topics} is given"
         remedy = f"start with --num_topics={theirs}, or name an empty folder (--state_dir)"
         raise StoreError(str(path), problem, remedy)
+
+
+def _shape(sql: str) -> str:
+    """Return the text that makes a table or an index, however its lines are broken."""
+    return " ".join(sql.split())
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:

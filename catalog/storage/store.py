@@ -129,7 +129,7 @@ class Store:
         Args:
             folder: The state folder; locked until ``close``.
             num_topics: Must be what the store was made with.
-            now_us: The time, which is the epoch of a store that is created.
+            now_us: The time of this start, and the epoch of a store that is created.
             new_id: Random, above 0 and below 2**64: the id of this start.
             history_bytes_max: Bytes of former entries that are kept.
             history_age_max_us: How long they are kept.
@@ -155,7 +155,7 @@ class Store:
             raise
         try:
             with explained(path):
-                store._read(new_id)  # it commits, so that there is a log from here on
+                store._read(now_us, new_id)  # it commits, so that there is a log from here on
             log = path.with_name(f"{path.name}-wal")
             store._files = tuple((one, _id_of(one)) for one in (lock.path, path, log))
         except BaseException:
@@ -338,7 +338,7 @@ class Store:
         """
         record = self._first_record(now_us, at_least)
         with explained(self.path), transaction(self._db):
-            self._begin_epoch(record)
+            self._begin_epoch(record, now_us)
         self.epoch, self.starts = record.epoch, (record,)
         return self.epoch
 
@@ -359,7 +359,7 @@ class Store:
             self._db.executemany(RAISE_FLOOR, floors.items())
             history.begin_here(self._db)
             self._db.execute("UPDATE state SET last_event_id = NULL, window = ?", (b"",))
-            self._begin_epoch(record)
+            self._begin_epoch(record, now_us)
         self._floors.update(floors)
         self.last_event_id, self.window = None, b""
         self.epoch, self.starts = record.epoch, (record,)
@@ -379,13 +379,13 @@ class Store:
         assert epoch <= EPOCH_MAX + 1
         return StartRecord(start=self.start, epoch=epoch, versions=self._vector())
 
-    def _begin_epoch(self, record: StartRecord) -> None:
+    def _begin_epoch(self, record: StartRecord, now_us: int) -> None:
         """Store ``record`` as the one start of its epoch, inside a transaction."""
         self._db.execute("UPDATE state SET epoch = ?", (record.epoch,))
         self._db.execute("DELETE FROM starts")
-        self._record_start(record)
+        self._record_start(record, now_us)
 
-    def _read(self, new_id: int) -> None:
+    def _read(self, now_us: int, new_id: int) -> None:
         state = "SELECT num_topics, epoch, last_event_id, window, mode FROM state"
         row = self._db.execute(state).fetchone()
         self.num_topics, self.epoch, self.last_event_id, self.window, self.mode_state = row
@@ -397,15 +397,15 @@ class Store:
         self._images_end = self._db.execute("SELECT max(id) FROM images").fetchone()[0] or 0
         record = StartRecord(start=new_id, epoch=self.epoch, versions=self._vector())
         with transaction(self._db):
-            self._record_start(record)
+            self._record_start(record, now_us)
         rows = self._db.execute("SELECT start, epoch, versions FROM starts ORDER BY ordinal")
         self.start, self.starts = new_id, tuple(_start_record(*row) for row in rows)
 
-    def _record_start(self, record: StartRecord) -> None:
-        insert = "INSERT INTO starts (start, epoch, versions) VALUES (?, ?, ?)"
+    def _record_start(self, record: StartRecord, now_us: int) -> None:
+        insert = "INSERT INTO starts (start, epoch, at_us, versions) VALUES (?, ?, ?, ?)"
         start = record.start.to_bytes(8, "big")
         versions = Struct(f">{len(record.versions)}Q").pack(*record.versions)
-        done = self._db.execute(insert, (start, record.epoch, versions))
+        done = self._db.execute(insert, (start, record.epoch, now_us, versions))
         oldest = (done.lastrowid or 0) - LINEAGE_STARTS_MAX
         self._db.execute("DELETE FROM starts WHERE ordinal <= ?", (oldest,))
 

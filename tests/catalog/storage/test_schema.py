@@ -91,11 +91,21 @@ def test_store_of_another_schema_is_refused_and_not_a_byte_of_it_changes(
     assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
-def test_store_without_a_table_of_this_release_is_refused_unchanged(tmp_path: Path) -> None:
-    """Given a store of before the first release."""
+@pytest.mark.parametrize(
+    "other",
+    [
+        "DROP TABLE folders",
+        "CREATE TABLE more (id INTEGER)",
+        "ALTER TABLE starts DROP COLUMN at_us",
+    ],
+)
+def test_store_with_other_tables_or_columns_is_refused_unchanged(
+    tmp_path: Path, other: str
+) -> None:
+    """Given a store of before the first release: its schema may have the same number."""
     with opened(tmp_path):
         pass
-    rows(tmp_path, "DROP TABLE folders")
+    rows(tmp_path, other)
     before = (tmp_path / FILE_NAME).read_bytes()
     with pytest.raises(StoreError, match="another release") as caught:
         Store.open(tmp_path, num_topics=4, now_us=NOW_US, new_id=2)
