@@ -9,7 +9,7 @@ The boundary for foreign exceptions: any error of hmsclient, Thrift or the socke
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -190,7 +190,7 @@ class Hms:
             method="get_all_tables",
         )
 
-    def tables(self, db: str, names: Sequence[str]) -> Structs:
+    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""
 
         def read(some: list[str]) -> dict[str, bytes]:
@@ -201,7 +201,8 @@ class Hms:
                 method="get_table_objects_by_name",
             )
 
-        return self._in_batches(names, self._tables_batch, read)
+        replies = self._in_batches(names, self._tables_batch, read)
+        return {name: struct for reply in replies for name, struct in reply.items()}
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
         """Return the names of all partitions."""
@@ -267,7 +268,10 @@ class Hms:
                 table=table,
             )
 
-        return self._in_batches(sorted(names), self._partitions_batch, read)
+        found = Structs()
+        for reply in self._in_batches(sorted(names), self._partitions_batch, read):
+            found.add(reply)
+        return found
 
     def functions(self, db: str) -> tuple[Function, ...]:
         """Return the permanent functions of ``db``; one call reads those of all databases."""
@@ -307,14 +311,13 @@ class Hms:
 
     def _in_batches(
         self, names: Sequence[str], batch: "_Batch", read: Callable[[list[str]], dict[str, bytes]]
-    ) -> Structs:
-        """Return what ``read`` returns for ``names``, fewer at once while replies are long."""
-        found = Structs()
+    ) -> Iterator[dict[str, bytes]]:
+        """Yield the replies of ``read`` about ``names``, each about fewer while they are long."""
         rest = list(names)
         while rest:
             some = rest[: batch.size]
             try:
-                found.add(read(some))
+                reply = read(some)
             except _TooLong:
                 if len(some) == 1:
                     raise
@@ -325,7 +328,7 @@ class Hms:
                 batch.size = min(2 * batch.size, batch.size_max)
             elif self._connection.reply_was_long:
                 batch.size = max(len(some) // 2, 1)
-        return found
+            yield reply
 
     def setting(self, *names: str) -> str | None:
         """Return a setting by the first of its ``names`` that the metastore takes; empty: not set.

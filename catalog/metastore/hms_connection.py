@@ -35,9 +35,9 @@ from .slicer import NAME_ONLY, VALUES_ONLY, Slicer, accelerated, begin_result
 
 CAPABILITIES: Final = ClientCapabilities(values=[2])  # Hive 3: insert-only tables, or a batch fails
 ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, a probe
-LONG_REPLY_BYTES: Final = 16 << 20  # about objects: it is in memory until they are cut out of it
-OBJECTS_REPLY_BYTES_MAX: Final = 128 << 20  # of one object: a struct may take 100 MB
-SEVERAL_REPLY_BYTES_MAX: Final = 32 << 20  # of several objects: with more, fewer are read
+LONG_REPLY_BYTES: Final = 16 << 20  # about objects: the next request is for fewer
+OBJECTS_REPLY_BYTES_MAX: Final = 32 << 20  # about several objects, which are then read in parts
+OBJECT_REPLY_BYTES_MAX: Final = 128 << 20  # about one object: a struct may take 100 MB
 CATALOG_DEFAULT: Final = "hive"  # of a server that does not say
 DB_CATALOG: Final = 8  # its field in the Thrift struct of a database
 EVENT: Final = (*NotificationEvent.thrift_spec, (8, TType.STRING, "catName", "UTF8", None))
@@ -265,8 +265,8 @@ class HmsConnection:
 
     def _limit_reply(self, count: int) -> None:
         """Limit the next reply, which is about ``count`` objects; one cannot be read in parts."""
-        several = min(SEVERAL_REPLY_BYTES_MAX, OBJECTS_REPLY_BYTES_MAX)
-        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX if count == 1 else several
+        limit = OBJECT_REPLY_BYTES_MAX if count == 1 else OBJECTS_REPLY_BYTES_MAX
+        self.capture.reply_bytes_max = limit
 
 
 def user_name() -> str | None:

@@ -19,6 +19,7 @@ clients about tables are answered from the same tables.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from ...topics.errors import StaleMetadata, UsageError
@@ -103,8 +104,9 @@ class PullServer:
 
     @property
     def deadline(self) -> float:
-        """When the next pull has waited too long, or its receiver is taken for stalled."""
-        return min(self._waits.deadline, self._sender.stalled_at + STALLED_S)
+        """When the next pull has waited too long, or a stream without credit ends or gives way."""
+        gives_way_at = self._sender.gives_way_at if len(self._queue) else inf
+        return min(self._waits.deadline, self._sender.stalled_at + STALLED_S, gives_way_at)
 
     def on_pull(self, peer: bytes, pull: Pull) -> None:
         """Take a pull in; a pull that is sent again under its id begins anew."""

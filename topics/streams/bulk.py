@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import dropwhile, groupby, takewhile
+from itertools import dropwhile, groupby
 from math import inf
 from operator import itemgetter
 from typing import Final
@@ -93,6 +93,13 @@ class Sender:
     def stalled_at(self) -> float:
         """Since when a stream has waited for credit, the longest of all; inf: none waits."""
         return next(iter(self._stalled.values()), inf)
+
+    @property
+    def gives_way_at(self) -> float:
+        """When the next stream may have to give its place to another peer; inf: none may."""
+        now = self._clock.now
+        times = (since + STALLED_S for since in self._stalled.values())
+        return next((at for at in times if at > now), inf)
 
     def room(self, peer: bytes) -> bool:
         """Return whether ``peer`` may open one more stream."""
@@ -210,10 +217,11 @@ class Sender:
         return next((stream for stream in late if stream[0] != peer), None)
 
     def _stalled_for(self, after_s: float) -> Iterator[tuple[bytes, int]]:
-        now = self._clock.now
-        return (
-            one for one, _ in takewhile(lambda of: of[1] + after_s <= now, self._stalled.items())
-        )
+        """Yield the streams that have waited for credit for ``after_s``, the longest first."""
+        for stream, since in self._stalled.items():
+            if since + after_s > self._clock.now:
+                return
+            yield stream
 
     def _retry_ms(self, peer: bytes) -> int:
         """Return when ``peer`` is to retry: the later, the more peers wait before it.

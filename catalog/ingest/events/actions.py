@@ -47,7 +47,7 @@ from .thrift_json import parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A notification whose message was decoded; ``table`` is empty if the event names none."""
+    """An event with its decoded message; ``table`` is empty if the event is about no table."""
 
     db: str
     table: str
@@ -60,7 +60,7 @@ _TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the metastore does not keep 
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
-KEYS_MAX: Final = 256  # tables whose partition columns are kept, by the table's text in events
+KEYS_MAX: Final = 256  # texts of tables in events, with the partition columns read from each
 KEYS_CHARS_MAX: Final = 16 << 10  # of a table's text, which usually has 2,000: 0.5 MB of all
 MESSAGE_BYTES_MAX: Final = 256 << 20  # one ADD_PARTITION of 100,000 partitions has 230 MB
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")

@@ -25,7 +25,7 @@ DRAIN_S_MAX: Final = 5.0  # of polls in a pause; tables that change all that tim
 ERROR_S: Final = 10.0  # without an answer; a hiccup of the metastore is shorter
 ID_MAX: Final = (1 << 63) - 1
 PAUSED: Final = "events are paused by {who} since {since} UTC: topicast events start ends it"
-NAME_CHARS_MAX: Final = 200  # of the name of who paused, which every reader holds
+NAME_CHARS_MAX: Final = 200  # of the name of the client that paused events: every reader holds it
 
 
 class EventState(Enum):

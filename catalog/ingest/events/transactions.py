@@ -33,7 +33,7 @@ class Transactions:
         return len(self._written)
 
     def dirty_objects(self, raw: RawEvent) -> tuple[Dirty, ...]:
-        """Return the tables whose data ``raw``, an event of TRANSACTIONS, has changed."""
+        """Return the tables whose data ``raw`` has changed; its type is one of TRANSACTIONS."""
         if raw.catalog:
             return ()
         begins = raw.type == "ALLOC_WRITE_ID_EVENT"
@@ -69,7 +69,7 @@ class Transactions:
         return full
 
     def _not_understood(self, raw: RawEvent, *, begins: bool) -> tuple[Dirty, ...]:
-        """Return what an event may have changed whose transaction cannot be read from it."""
+        """Return the tables that an event may have changed if its transaction cannot be read."""
         if not begins:
             tables = {table: None for held in self._written.values() for table in held}
             return _written(tables, degraded=True)

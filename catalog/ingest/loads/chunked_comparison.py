@@ -136,7 +136,7 @@ class ChunkedComparison:
                 yield
 
     def _differing(self, names: Sequence[str], found: Mapping[str, bytes]) -> Iterator[None]:
-        """Need each of ``names`` whose held struct differs from the ``found`` one, by slices."""
+        """Compare each of ``names`` as held with its ``found`` struct; need those that differ."""
         at = 0
         while at < len(names):
             some, cost = names[at : at + SLICE_MAX], 0

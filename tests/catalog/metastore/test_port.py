@@ -6,6 +6,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
 from topicast.catalog.metastore import hms, hms_connection
+from topicast.catalog.metastore.calls import Calls
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sample import Sample
 from topicast.tests.cluster.fake_metastore import Place, from_thrift, make_partition, make_table
@@ -217,9 +218,9 @@ def test_object_alone_whose_reply_is_too_long_is_an_error(
     metastore = Hms(hive.uri, timeout_s=30)
     try:
         names = metastore.partition_names("long", "events_01")
-        monkeypatch.setattr(hms_connection, "OBJECTS_REPLY_BYTES_MAX", 100)
+        monkeypatch.setattr(hms_connection, "OBJECT_REPLY_BYTES_MAX", 100)
         with pytest.raises(SourceError, match="reply of more than 100 bytes"):
-            metastore.partitions("long", "events_01", names)
+            metastore.partitions("long", "events_01", names[:1])
         monkeypatch.undo()
         assert len(metastore.partitions("long", "events_01", names)) == 2, "it goes on"
     finally:
@@ -234,9 +235,34 @@ def test_limit_of_a_reply_about_several_objects_is_not_that_of_one(
     try:
         names = metastore.partition_names("several", "events_01")
         before = metastore.connections
-        monkeypatch.setattr(hms_connection, "SEVERAL_REPLY_BYTES_MAX", 100)
+        monkeypatch.setattr(hms_connection, "OBJECTS_REPLY_BYTES_MAX", 100)
         assert len(metastore.partitions("several", "events_01", names)) == 2
         assert metastore.connections == before + 1, "the rest of the reply was not waited for"
+    finally:
+        metastore.close()
+
+
+def test_request_after_a_long_reply_is_for_fewer_objects_and_after_a_short_one_for_more(
+    hive: RealMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sample(hive.uri, "fewer", location=f"file:{tmp_path}/fewer").fill(tables=1, days=8)
+    calls = Calls()
+    metastore = Hms(hive.uri, timeout_s=30, calls=calls)
+
+    def calls_of_a_read() -> int:
+        before = calls.facts().get(method)
+        assert len(metastore.partitions("fewer", "events_01", names)) == 8
+        return calls.facts()[method].count - (before.count if before else 0)
+
+    method = "get_partitions_by_names"
+    try:
+        names = metastore.partition_names("fewer", "events_01")
+        assert calls_of_a_read() == 1
+        monkeypatch.setattr(hms_connection, "LONG_REPLY_BYTES", 1)
+        assert calls_of_a_read() == 1
+        assert calls_of_a_read() == 4, "of 4, 2, 1 and 1"
+        monkeypatch.undo()
+        assert calls_of_a_read() == 4, "of 1, 2, 4 and the rest"
     finally:
         metastore.close()
 

@@ -176,6 +176,8 @@ def test_pull_finds_a_place_where_all_streams_are_without_credit(core: Alone) ->
     core.ask(pull(), peer=b"late")
     core.step()
     assert answered(core) == []
+    due_s = core.catalog.dispatcher.deadline - core.catalog.turn.now
+    assert 0 < due_s <= bulk.STALLED_S, "catalogd looks again by itself"
     core.wait(bulk.STALLED_S + 0.1)
     core.turn(1)
     assert [peer for peer, _ in answered(core)] == [b"late"]

@@ -1,9 +1,9 @@
-"""Structs: what the metastore has answered about many partitions, in memory of a fixed size.
+"""Structs: the structs of the many partitions of one read, most of them compressed.
 
     reply ──add──▶ the newest structs, as they came ──KEPT_BYTES_MAX──▶ groups, compressed
 
-Partitions of one table say nearly the same, some of them 30 KB each. A read that names thousands is
-published at once, so all of its structs are kept until the last has come.
+The structs of one table's partitions are nearly equal, and some have 30 KB. A read of thousands is
+published at once, so catalogd keeps all of their structs until the last has come.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ GROUP_BYTES: Final = 1 << 20  # of structs that are compressed together: 1 ms to
 
 
 class Structs(Mapping[str, bytes]):
-    """Thrift structs by the names of their partitions; names that follow are read fastest."""
+    """Thrift structs by partition; those of neighbours in the order of names are read fastest."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}  # as they came
