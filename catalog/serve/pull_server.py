@@ -100,7 +100,7 @@ class PullServer:
     @property
     def ready(self) -> bool:
         """Whether a turn has something to send, or to read."""
-        return self._sender.ready or self._requested or self._queue.has_item(self._sender.room)
+        return self._sender.ready or self._requested or self._queue.has_item(self._sender.may_open)
 
     @property
     def deadline(self) -> float:
@@ -218,7 +218,7 @@ class PullServer:
     def _open_some(self, position: tuple[int, int]) -> None:
         """Begin to answer some pulls, one client after the other."""
         for _ in range(OPENED_MAX):
-            found = self._queue.take(self._sender.room)
+            found = self._queue.take(self._sender.may_open)
             if found is None:
                 return
             peer, pull = found

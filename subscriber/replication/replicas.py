@@ -77,8 +77,8 @@ class TopicReplicas:
         self.catch_ups = 0  # requests for a catch-up since the start
         self.over: OverBudget | None = None  # why the namespace could not be held
         self._evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
-        self._changed = False  # topic levels came or went since ``take_changed``
-        self.has_work = False  # ``take_evicted``, ``take_changed`` or ``request`` has something
+        self._set_changed = False  # topic levels came or went since ``take_set_changed``
+        self.has_work = False  # ``take_evicted``, ``take_set_changed`` or ``request`` has something
         self._changes: list[Change] = []  # for watches, since ``take_changes``
         self._read_floor = read_floor
         self._next_id = next_id
@@ -217,7 +217,7 @@ class TopicReplicas:
         replica.loading = True
         self.budget.reserve((topic, FULL), reserve_bytes)
         self.update_access(topic)
-        self._changed = self.has_work = True
+        self._set_changed = self.has_work = True
 
     def lower(self, topic: int) -> None:
         """Follow ``topic`` at minimal, whatever its level is, and free its content at once."""
@@ -241,7 +241,7 @@ class TopicReplicas:
         self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
-        self._changed = self.has_work = True
+        self._set_changed = self.has_work = True
 
     def drop(self, topic: int) -> None:
         """Stop following ``topic``; its read floor stays. The namespace leaves with all others."""
@@ -371,9 +371,9 @@ class TopicReplicas:
         evicted, self._evicted = self._evicted, []
         return evicted
 
-    def take_changed(self) -> bool:
-        """Return whether anything is followed, or followed no more, since the last call."""
-        changed, self._changed = self._changed, False
+    def take_set_changed(self) -> bool:
+        """Return whether topic levels came or went among the followed ones since the last call."""
+        changed, self._set_changed = self._set_changed, False
         return changed
 
     def take_changes(self) -> tuple[Change, ...]:
@@ -659,7 +659,7 @@ class TopicReplicas:
 
     def _stop(self, follower: Follower) -> None:
         """Stop ``follower``; its content stays."""
-        self._changed = self.has_work = True
+        self._set_changed = self.has_work = True
         for stream in self._set.stop((follower.topic, follower.level)):
             self._cancel(stream)
 

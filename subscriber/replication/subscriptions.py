@@ -358,7 +358,7 @@ class Subscriptions:
             for other in self.replicas.topics:
                 self.replicas.drop(other)
         answered = self._joining is Joining.ANSWERED
-        if answered and (self.replicas.take_changed() or not self._subscribed):
+        if answered and (self.replicas.take_set_changed() or not self._subscribed):
             self._subscribed = True
             self._session.subscribe(self.replicas.topic_levels())
         self.replicas.request()

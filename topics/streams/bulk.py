@@ -101,7 +101,7 @@ class Sender:
         times = (since + STALLED_S for since in self._stalled.values())
         return next((at for at in times if at > now), inf)
 
-    def room(self, peer: bytes) -> bool:
+    def may_open(self, peer: bytes) -> bool:
         """Return whether ``peer`` may open one more stream."""
         if len(self._streams.get(peer, ())) >= STREAMS_PER_PEER_MAX:
             return False
@@ -116,7 +116,7 @@ class Sender:
         Affects: the turns of all other streams, which become rarer; a stream of the same id ends,
             and without room the stream of another peer that has been without credit for longest.
         """
-        if not self.room(peer):
+        if not self.may_open(peer):
             busy = f"{len(self)} streams are open: retry"
             retry_ms = self._retry_ms(peer)
             return refuse(Refusal.BUSY, busy, request=stream, retry_ms=retry_ms)
