@@ -460,7 +460,7 @@ class Catalogd:
         while any(hub.publisher.sending for hub in self._hubs):
             hub = self._chunks_to[0]
             self._chunks_to.rotate(-1)
-            for one in hub.publisher.turn(1):
+            for one in hub.publisher.send_some(1):
                 self._link.send(hub.socket(one.channel), encode(one.message))
             if self._clock() >= until:
                 break

@@ -29,7 +29,7 @@ class Heartbeats:
         """
         ingest = self._ingest
         self._sequence += 1
-        topics = [] if ingest.seeding else [slot.topic for slot in ingest.slots.values()]
+        topics = [] if ingest.seeding else [followed.topic for followed in ingest.followed.values()]
         sized = topics if self._sequence % SIZES_EVERY == 1 else []
         return Heartbeat(
             hub=self._hub_id,

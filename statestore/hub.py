@@ -4,8 +4,8 @@
     readers ──Join, Status──▶ Membership   ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
 
 ``handle`` takes what is decoded, and the end of each turn of the shell. Most of a hub's work does
-not pass through it: ``put`` takes a delta as it came, and ``turn`` returns chunks for the readers
-that catch up.
+not pass through it: ``put`` takes a delta as it came, and ``send_some`` returns chunks for the
+readers that catch up.
 Invariant: a message that is refused is answered and counted, and changes nothing else.
 Rules: docs/protocol.md.
 """
@@ -72,10 +72,10 @@ from .effects import (
 )
 from .heartbeats import Heartbeats, HeartbeatTimer
 from .introspection import Introspection
+from .leadership import Leadership
 from .members.applied import AppliedTimes
 from .members.drivers import Drivers
 from .members.membership import MEMBERS_MAX, Member, Membership
-from .publishers import Publishers
 from .reader_requests import ReaderRequest, ReaderRequests
 from .replies import Replies
 from .status import HubCounts, HubStatus, driver_status, subscriber_status, topic_status
@@ -123,7 +123,7 @@ class Hub:
             memory=memory,
         )
         self._replies = Replies(turn, self.counts)
-        self._publishers = Publishers(
+        self._leadership = Leadership(
             self._membership, self.ingest, turn=turn, replies=self._replies
         )
         self._admission = Admission(self._membership, turn=turn, remove=self._on_bye)
@@ -161,7 +161,7 @@ class Hub:
 
     @property
     def sending(self) -> bool:
-        """Whether ``turn`` has something to send."""
+        """Whether ``send_some`` has something to send."""
         return self._sender.ready
 
     @property
@@ -202,7 +202,7 @@ class Hub:
         """
         self._turn.now = now
         try:
-            leads = peer == self._publishers.peer(Channel.BULK)
+            leads = peer == self._leadership.peer(Channel.BULK)
             frames = self.ingest.put(frame) if leads else self._delta_refusal(peer)
         except WireError as error:
             self._on_undecodable(peer, error)
@@ -233,9 +233,9 @@ class Hub:
         """Take who is admitted; remove members that are not, or have another role by now."""
         self._admission.admit(clients)
 
-    def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
+    def send_some(self, bytes_max: int) -> tuple[SendTo, ...]:
         """Return about ``bytes_max`` bytes of the readers' catch-ups, of each reader in turn."""
-        sends = self._sender.turn(bytes_max)
+        sends = self._sender.send_some(bytes_max)
         for send in sends:
             if isinstance(send.message, Refused):
                 self._replies.count(send.message)
@@ -258,7 +258,7 @@ class Hub:
             topics: list[HubTopic] = []
             members: list[SubscriberStatus] = []
             yield from in_slices(
-                ingest.slots.items(), lambda one: topic_status(*one, membership), into=topics
+                ingest.followed.items(), lambda one: topic_status(*one, membership), into=topics
             )
             yield None
             yield from in_slices(
@@ -279,7 +279,7 @@ class Hub:
         self._membership.check()
         self._drivers.check()
         self._policies.check()
-        self._publishers.check()
+        self._leadership.check()
 
     def _status(
         self,
@@ -287,7 +287,7 @@ class Hub:
         members: tuple[SubscriberStatus, ...],
         drivers: tuple[DriverStatus, ...],
     ) -> HubStatus:
-        ingest, waiting = self.ingest, self._publishers.unannounced()
+        ingest, waiting = self.ingest, self._leadership.unannounced()
         return HubStatus(
             hub=self._hub_id,
             epoch=ingest.epoch,
@@ -298,11 +298,11 @@ class Hub:
             catalog_name=ingest.catalog_name,
             watermark=ingest.watermark,
             offers=ingest.offers,
-            publisher=self._publishers.leader.name if self._publishers.leader else "",
+            publisher=self._leadership.leader.name if self._leadership.leader else "",
             unannounced=waiting.name if waiting else "",
-            rival=self._publishers.rival(),
-            publisher_silent_s=round(self._publishers.silent_s(), 3),
-            catalogd_pages=self._publishers.leader.pages if self._publishers.leader else "",
+            rival=self._leadership.rival(),
+            publisher_silent_s=round(self._leadership.silent_s(), 3),
+            catalogd_pages=self._leadership.leader.pages if self._leadership.leader else "",
             topics_behind=ingest.behind,
             behind_s=ingest.behind_s(),
             streams=len(self._sender),
@@ -367,12 +367,12 @@ class Hub:
                 pass
             case Announce():
                 self._replies.send(
-                    peer, self._publishers.announce(member, peer, message), of=message
+                    peer, self._leadership.announce(member, peer, message), of=message
                 )
             case ClientList():
                 self._replies.send(peer, self._admission.obey(member, message), of=message)
             case Introduction():
-                self._replies.send(peer, self._publishers.introduce(member, message), of=message)
+                self._replies.send(peer, self._leadership.introduce(member, message), of=message)
             case Heartbeat() | Chunk():
                 self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
@@ -414,22 +414,22 @@ class Hub:
         if member.role == Role.PUBLISHER and channel is Channel.CONTROL:
             if self.pages:
                 self._turn.add(SendTo(peer, Introduction(pages=self.pages)))
-            self._publishers.send_have(member, peer)
-        elif member is self._publishers.leader and known is None:
+            self._leadership.send_have(member, peer)
+        elif member is self._leadership.leader and known is None:
             self.ingest.lose_streams()  # they ran on the connection before
 
     def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> None:
         self.counts.catch_ups += isinstance(message, CatchUp)
         if isinstance(message, Status):
-            slots = self.ingest.slots
-            self._applied.on_status(member, message.positions, slots, now=self._turn.now)
+            followed = self.ingest.followed
+            self._applied.on_status(member, message.positions, followed, now=self._turn.now)
         answer = self._readers.answer(member, peer, message)
         if isinstance(answer, Joined):
             self._applied.on_joined(member, answer)
         self._replies.send(peer, answer, of=message)
 
     def _on_published(self, member: Member, peer: bytes, message: Heartbeat | Chunk) -> None:
-        if member is not self._publishers.leader:
+        if member is not self._leadership.leader:
             self._replies.refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
         elif isinstance(message, Heartbeat):
             self._replies.send(peer, self.ingest.heartbeat(message), of=message)
@@ -440,7 +440,7 @@ class Hub:
                 self._turn.add(Broadcast(frame))
 
     def _on_answer(self, member: Member, answer: Inspected | Refused) -> None:
-        if isinstance(answer, Refused) and member is self._publishers.leader:
+        if isinstance(answer, Refused) and member is self._leadership.leader:
             self.ingest.refused(answer)
         self._introspection.on_answer(member, answer)
 
@@ -456,7 +456,7 @@ class Hub:
     def _on_turn_end(self, wall_us: int) -> None:
         now = self._turn.now
         self._wall_at, self._wall_us = now, wall_us
-        self._publishers.mark_alive()
+        self._leadership.mark_alive()
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
             self._watch()
@@ -468,7 +468,7 @@ class Hub:
             self._beat()
 
     def _beat(self) -> None:
-        silent_s = self._publishers.silent_s()
+        silent_s = self._leadership.silent_s()
         heartbeat = self._heartbeats.next(sent_us=self._stamp()[1], silent_s=silent_s)
         self._turn.add(Broadcast(encode(heartbeat)))
         if self._policies.any:
@@ -493,7 +493,7 @@ class Hub:
         """
         ingest = self.ingest
         address = ingest.catalog_address
-        if hello.role == Role.OPERATOR and (waiting := self._publishers.unannounced()):
+        if hello.role == Role.OPERATOR and (waiting := self._leadership.unannounced()):
             address = waiting.catalog_address
         return Welcome(
             protocol=min(PROTOCOL, hello.protocol_max),
@@ -511,7 +511,7 @@ class Hub:
         )
 
     def _send_publisher(self, message: ToPublisher) -> None:
-        self._publishers.send(message)
+        self._leadership.send(message)
 
     def _end_streams(self, member: Member) -> None:
         for peer in member.peers.values():

@@ -77,7 +77,7 @@ class ReaderRequests:
 
     def _on_join(self, member: Member, join: Join) -> Message:
         ingest = self._ingest
-        if not ingest.slots:
+        if not ingest.followed:
             text = "no catalogd has announced itself here yet"
             return refuse(Refusal.RETRY, text, retry_ms=WAIT_MS)
         fault = self._too_many(len(join.positions))
@@ -95,13 +95,13 @@ class ReaderRequests:
         return Joined(request=join.request, epoch=ingest.epoch, start=ingest.start, topics=states)
 
     def _on_status(self, member: Member, status: Status) -> Refused | None:
-        slots = self._ingest.slots
-        if not slots:
+        followed = self._ingest.followed
+        if not followed:
             return None  # the hub was restarted: the reader joins anew once a publisher announced
         fault = self._too_many(len(status.positions))
         if fault is not None:
             return fault
-        unknown = [one.topic for one in status.positions if one.topic not in slots]
+        unknown = [one.topic for one in status.positions if one.topic not in followed]
         if unknown:
             return refuse(Refusal.TOPIC, f"no topic {unknown[0]}", topic=unknown[0])
         self._membership.update(member, status, lag_of=partial(lag_versions, self._ingest))
@@ -122,16 +122,18 @@ class ReaderRequests:
         return self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
 
     def _too_many(self, positions: int) -> Refused | None:
-        topics = len(self._ingest.slots)
+        topics = len(self._ingest.followed)
         if not topics or positions <= 2 * topics:  # two levels
             return None
         return refuse(Refusal.TOO_MANY, f"{positions} topics at once, and there are {topics}")
 
     def _sizes(self, join: Join, policy: Policy | None) -> Mapping[int, int] | None:
         """Return what topics to be joined at FULL take of a reader; None: it is not known yet."""
-        slots = self._ingest.slots
-        wanted = [one.topic for one in join.positions if one.level == FULL and one.topic in slots]
-        topics = {number: slots[number].topic for number in wanted}
+        followed = self._ingest.followed
+        wanted = [
+            one.topic for one in join.positions if one.level == FULL and one.topic in followed
+        ]
+        topics = {number: followed[number].topic for number in wanted}
         if policy is not None:
             return self._policies.sizes(policy, topics)
         return {number: topic.full_bytes for number, topic in topics.items()}
@@ -145,17 +147,17 @@ class ReaderRequests:
         offered any more.
         """
         number, level = position.topic, position.level
-        slot = self._ingest.slots.get(number)
+        followed = self._ingest.followed.get(number)
         allowed = member.follows(number, level) or offered(self._ingest.offers, number, level)
-        if slot is None or not allowed:
+        if followed is None or not allowed:
             return TopicState(
                 topic=number, level=level, answer=JoinAnswer.DENIED, version=0, full_bytes=0
             )
         return TopicState(
             topic=number,
             level=level,
-            answer=self._join_answer(position, slot.topic),
-            version=slot.topic.version,
+            answer=self._join_answer(position, followed.topic),
+            version=followed.topic.version,
             full_bytes=sizes[number] if level == FULL else 0,
         )
 
@@ -169,9 +171,9 @@ class ReaderRequests:
 
 def lag_versions(ingest: Ingest, positions: Iterable[Position]) -> int:
     """Return how many versions ``positions``, of topics that exist, are behind the hub's in all."""
-    epoch, slots, lag = ingest.epoch, ingest.slots, 0
+    epoch, followed, lag = ingest.epoch, ingest.followed, 0
     for position in positions:  # hundreds of each reader
-        version = slots[position.topic].topic.version
+        version = followed[position.topic].topic.version
         if position.epoch != epoch:
             lag += version
         elif position.version < version:

@@ -263,7 +263,7 @@ class Statestored:
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S
         while self._hub.sending and self._clock() < until:
-            self._perform(self._hub.turn(1))  # a chunk: it takes up to a millisecond
+            self._perform(self._hub.send_some(1))  # a chunk: it takes up to a millisecond
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

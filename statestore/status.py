@@ -45,7 +45,7 @@ from ..topics.wire.messages.questions import (
     ReadTopics,
     ReadVerdict,
 )
-from .content.ingest import Slot
+from .content.ingest import FollowedTopic
 from .members.drivers import AnnouncedDriver
 from .members.membership import Member, Membership
 
@@ -290,12 +290,12 @@ def _catalogd(status: HubStatus) -> Iterator[Reason]:
         )
 
 
-def topic_status(number: int, slot: Slot, membership: Membership) -> HubTopic:
+def topic_status(number: int, followed: FollowedTopic, membership: Membership) -> HubTopic:
     """Return the status of one topic."""
-    topic = slot.topic
+    topic = followed.topic
     return HubTopic(
         topic=number,
-        state=slot.follower.state.value,
+        state=followed.follower.state.value,
         version=topic.version,
         floor=topic.floor,
         entries=len(topic),
@@ -303,7 +303,7 @@ def topic_status(number: int, slot: Slot, membership: Membership) -> HubTopic:
         minimal_bytes=MINIMAL_BYTES,
         full_members=membership.followers(number, FULL),
         minimal_members=membership.followers(number, MINIMAL),
-        lag_versions=max(0, slot.published - topic.version),
+        lag_versions=max(0, followed.published - topic.version),
     )
 
 

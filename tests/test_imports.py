@@ -77,7 +77,7 @@ ONE_WAY = {
             "heartbeats",
             "replies",
             "admission",
-            "publishers",
+            "leadership",
             "hub",
             "config",
         ),

@@ -301,12 +301,12 @@ class Publisher:
 
     @property
     def sending(self) -> bool:
-        """Whether ``turn`` has something to send."""
+        """Whether ``send_some`` has something to send."""
         return self._sender.ready
 
-    def turn(self, bytes_max: int) -> tuple[SendOn, ...]:
+    def send_some(self, bytes_max: int) -> tuple[SendOn, ...]:
         """Return about ``bytes_max`` bytes of what the hub catches up on: one chunk at least."""
-        sends = self._sender.turn(bytes_max)
+        sends = self._sender.send_some(bytes_max)
         return tuple(SendOn(BULK_CHANNEL, send.message) for send in sends)
 
     def check(self) -> None:

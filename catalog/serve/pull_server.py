@@ -172,7 +172,7 @@ class PullServer:
 
     def send(self) -> None:
         """Send the next parts."""
-        for sent in self._sender.turn(PARTS_BYTES_MAX):
+        for sent in self._sender.send_some(PARTS_BYTES_MAX):
             self._turn.add(sent)
             message = sent.message
             if isinstance(message, Refused) or (isinstance(message, Pulled) and message.last):

@@ -67,7 +67,7 @@ ToPublisher = CatchUp | Credit | Cancel | Filed | Refused
 
 
 @dataclass(slots=True)
-class Slot:
+class FollowedTopic:
     """One topic: what the hub holds of it, and the follower of the publisher that fills it."""
 
     follower: Follower
@@ -84,7 +84,7 @@ class _PendingHeartbeat:
     """A heartbeat of the publisher, until the hub has its versions, or requests what it lacks."""
 
     at: float  # seconds: when it came
-    versions: tuple[int, ...]  # by slot
+    versions: tuple[int, ...]  # by followed topic
     watermark: int
 
 
@@ -119,11 +119,13 @@ class Ingest:
         self.catalog_name = ""  # under which it has announced itself
         self.watermark = 0  # of the newest heartbeat of which all versions are reached
         self.offers = ALL_OFFERED  # the levels that readers may join
-        self.slots: dict[int, Slot] = {}  # by topic, the same as followed by ``_replicas``
+        self.followed: dict[
+            int, FollowedTopic
+        ] = {}  # by topic, the same as followed by ``_replicas``
         self.last_delta_at = 0.0  # seconds
         self._has_minimal = has_minimal
         self._policies = policies
-        self._unseeded = 0  # slots not caught up once
+        self._unseeded = 0  # topics not caught up once
         self._replicas = ReplicaSet(clock, next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._pending_heartbeats: deque[_PendingHeartbeat] = deque()
@@ -132,7 +134,7 @@ class Ingest:
     @property
     def seeding(self) -> bool:
         """Whether a topic has not been caught up once, or no publisher was announced."""
-        return self._unseeded > 0 or not self.slots
+        return self._unseeded > 0 or not self.followed
 
     @property
     def behind(self) -> int:
@@ -146,14 +148,14 @@ class Ingest:
 
     def topics(self) -> dict[int, Topic]:
         """Return what is held, by number."""
-        return {number: slot.topic for number, slot in self.slots.items()}
+        return {number: followed.topic for number, followed in self.followed.items()}
 
     def have(self) -> Have:
         """Return the highest version held of each topic, complete or not.
 
         catalogd compares it with the versions of its starts: content above them is of a lost store.
         """
-        versions = tuple(slot.filed for slot in self.slots.values())
+        versions = tuple(followed.filed for followed in self.followed.values())
         return Have(epoch=self.epoch, start=self.start, versions=versions)
 
     def announce(self, message: Announce) -> Refused | None:
@@ -167,7 +169,9 @@ class Ingest:
         self.catalog_address, self.catalog_name = message.catalog_address, message.catalog_name
         self._pending_heartbeats.clear()
         self.lose_streams()
-        self._unacknowledged = {topic: slot.topic.version for topic, slot in self.slots.items()}
+        self._unacknowledged = {
+            topic: followed.topic.version for topic, followed in self.followed.items()
+        }
         return None
 
     def put(self, frame: bytes) -> tuple[bytes, ...] | Refused:
@@ -180,23 +184,23 @@ class Ingest:
         """
         header = read_header(frame)
         entries = read_entries(header, frame[HEADER_BYTES:])
-        slot = self.slots.get(header.topic)
-        if slot is None or header.start != self.start or header.epoch != self.epoch:
+        followed = self.followed.get(header.topic)
+        if followed is None or header.start != self.start or header.epoch != self.epoch:
             return self._not_followed((header.epoch, header.start), header.topic)
         fault = delta_fault(header)
         if fault is not None:
             return fault
         self.last_delta_at = now = self._clock.now
-        slot.times.add(header.to_version, now=now)
-        if header.flags or not slot.follower.step(
+        followed.times.add(header.to_version, now=now)
+        if header.flags or not followed.follower.step(
             header.epoch, header.from_version, header.to_version
         ):
-            frames = self._feed(slot, delta_of(header, entries))
-            self._unacknowledged[header.topic] = slot.topic.version
+            frames = self._feed(followed, delta_of(header, entries))
+            self._unacknowledged[header.topic] = followed.topic.version
             return frames
-        self._file(slot, entries, header.to_version)
-        if header.floor > slot.topic.floor:
-            slot.topic.raise_floor(header.floor)
+        self._file(followed, entries, header.to_version)
+        if header.floor > followed.topic.floor:
+            followed.topic.raise_floor(header.floor)
         if not (self._has_minimal(header.topic) or self._policies.has_policy_levels(header.topic)):
             return (frame,)
         return frame, *self._reduced(delta_of(header, entries))
@@ -206,15 +210,15 @@ class Ingest:
 
         A stream that was not requested is cancelled, now and then.
         """
-        if not self._replicas.received(chunk.stream, (chunk.topic, FULL)):
-            if self._replicas.cancel(chunk.stream):
+        if not self._replicas.note_active(chunk.stream, (chunk.topic, FULL)):
+            if self._replicas.must_cancel(chunk.stream):
                 self._send(Cancel(stream=chunk.stream))
             return ()
         granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
         if granted is not None:
             self._send(granted)
-        slot = self.slots.get(chunk.topic)
-        if slot is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
+        followed = self.followed.get(chunk.topic)
+        if followed is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
             fault = self._not_followed((chunk.epoch, chunk.start), chunk.topic)
             self._send(replace(fault, request=chunk.stream))
             return ()
@@ -223,21 +227,23 @@ class Ingest:
         if broken is not None:
             fact = replace(broken, request=chunk.stream)
             self._send(fact)
-        return self._feed(slot, fact)
+        return self._feed(followed, fact)
 
     def refused(self, message: Refused) -> None:
         """Take the publisher's refusal of a stream, or of one topic in it."""
-        self._replicas.received(message.request, (message.topic, FULL))
+        self._replicas.note_active(message.request, (message.topic, FULL))
         for topic, _ in self._replicas.served_by(message.request):
             if message.topic in (-1, topic):
-                self._feed(self.slots[topic], message)
+                self._feed(self.followed[topic], message)
 
     def heartbeat(self, heartbeat: Heartbeat) -> Refused | None:
         """Compare positions with the publisher's; what the hub lacks is requested soon."""
         if (heartbeat.epoch, heartbeat.start) != (self.epoch, self.start):
             return self._not_followed((heartbeat.epoch, heartbeat.start), -1)
-        if len(heartbeat.versions) not in (0, len(self.slots)):
-            text = f"{len(heartbeat.versions)} versions where {len(self.slots)} topics are followed"
+        if len(heartbeat.versions) not in (0, len(self.followed)):
+            text = (
+                f"{len(heartbeat.versions)} versions where {len(self.followed)} topics are followed"
+            )
             return refuse(Refusal.VECTOR, text)
         self.catalog_address = heartbeat.catalog_address or self.catalog_address
         self.offers = heartbeat.offers
@@ -247,11 +253,11 @@ class Ingest:
             self._pending_heartbeats.pop()
         pending = _PendingHeartbeat(self._clock.now, heartbeat.versions, heartbeat.watermark)
         self._pending_heartbeats.append(pending)
-        rows = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
-        for slot, version, floor in rows:
-            slot.published = version
-            if slot.follower.state is LIVE and floor <= slot.topic.version:
-                slot.topic.raise_floor(floor)
+        rows = zip(self.followed.values(), heartbeat.versions, heartbeat.floors, strict=True)
+        for followed, version, floor in rows:
+            followed.published = version
+            if followed.follower.state is LIVE and floor <= followed.topic.version:
+                followed.topic.raise_floor(floor)
         self.settle()
         return None
 
@@ -259,19 +265,23 @@ class Ingest:
         """Request anew what is under way: the publisher, or its connection, is another."""
         self._replicas.discard_wants()
         for topic, _ in self._replicas.lose_streams():
-            self._feed(self.slots[topic], StreamLost())
+            self._feed(self.followed[topic], StreamLost())
 
     def settle(self) -> None:
         """Compare positions with the publisher's heartbeats: adopt a watermark, or catch up."""
         while self._pending_heartbeats:
             pending = self._pending_heartbeats[0]
-            rows = zip(self.slots.values(), pending.versions, strict=True)
-            short = [(slot, version) for slot, version in rows if slot.topic.version < version]
+            rows = zip(self.followed.values(), pending.versions, strict=True)
+            short = [
+                (followed, version)
+                for followed, version in rows
+                if followed.topic.version < version
+            ]
             quiet_at = max(pending.at, self.last_delta_at) + QUIET_S
             if short and self._clock.now < min(quiet_at, pending.at + BELIEVED_S):
                 return
-            for slot, version in short:
-                self._feed(slot, PeerAt(self.epoch, version))
+            for followed, version in short:
+                self._feed(followed, PeerAt(self.epoch, version))
             if short:
                 return
             self.watermark = pending.watermark
@@ -280,7 +290,7 @@ class Ingest:
     def retry_overdue(self) -> None:
         """Request again what was not answered in time."""
         for topic, _ in self._replicas.overdue():
-            self._feed(self.slots[topic], Due())
+            self._feed(self.followed[topic], Due())
 
     def acknowledge(self) -> None:
         """Report to the publisher what was filed since the last call."""
@@ -297,28 +307,28 @@ class Ingest:
 
     def find(self, wanted: Wanted) -> Topic | Refused:
         """Return the topic that a reader may be caught up from, or why there is none."""
-        slot = self.slots.get(wanted.topic)
-        if slot is None and self.slots:
+        followed = self.followed.get(wanted.topic)
+        if followed is None and self.followed:
             return refuse(Refusal.UNKNOWN, f"no topic {wanted.topic}: there are {self.num_topics}")
         if wanted.level == NONE:
             return refuse(Refusal.LEVEL, "nothing is sent at level none: request minimal or full")
         if wanted.epoch > self.epoch:
             text = f"epoch {wanted.epoch} is newer than {self.epoch} here: retry"
             return refuse(Refusal.AHEAD, text, retry_ms=RETRY_MS)
-        if slot is None or slot.follower.state is not LIVE:
+        if followed is None or followed.follower.state is not LIVE:
             text = f"topic {wanted.topic} is being caught up here: retry"
             return refuse(Refusal.RETRY, text, retry_ms=RETRY_MS)
-        return slot.topic
+        return followed.topic
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert tuple(self.slots) == (topic_ids(self.num_topics) if self.slots else ())
-        for topic, slot in self.slots.items():
-            assert slot.follower is self._replicas.get((topic, FULL))
-            assert slot.topic.epoch in (0, self.epoch)
-            assert slot.topic.version == slot.follower.version
-            assert slot.topic.version <= slot.filed
-        assert self._unseeded == sum(not slot.seeded for slot in self.slots.values())
+        assert tuple(self.followed) == (topic_ids(self.num_topics) if self.followed else ())
+        for topic, followed in self.followed.items():
+            assert followed.follower is self._replicas.get((topic, FULL))
+            assert followed.topic.epoch in (0, self.epoch)
+            assert followed.topic.version == followed.follower.version
+            assert followed.topic.version <= followed.filed
+        assert self._unseeded == sum(not followed.seeded for followed in self.followed.values())
         assert len(self._pending_heartbeats) <= 2  # that which waits, and the newest
         self._replicas.check()
 
@@ -350,11 +360,11 @@ class Ingest:
         topics = topic_ids(message.num_topics)
         if self.memory is not None:
             self.memory.warm.clear()
-        self.slots = {
-            topic: Slot(self._replicas.follow(topic, FULL), self._new_topic(topic))
+        self.followed = {
+            topic: FollowedTopic(self._replicas.follow(topic, FULL), self._new_topic(topic))
             for topic in topics
         }
-        self._unseeded = len(self.slots)
+        self._unseeded = len(self.followed)
 
     def _new_topic(self, number: int) -> Topic:
         """Return an empty topic; names are never stubs, because no reader pulls them."""
@@ -362,26 +372,26 @@ class Ingest:
             return Topic()
         return LimitedTopic(number, self.memory.warm)
 
-    def _feed(self, slot: Slot, fact: Fact) -> tuple[bytes, ...]:
+    def _feed(self, followed: FollowedTopic, fact: Fact) -> tuple[bytes, ...]:
         """Apply what ``fact`` means for a topic; return the frames to broadcast."""
-        steps = self._replicas.feed((slot.follower.topic, FULL), fact)
-        return tuple(frame for step in steps for frame in self._apply(slot, step))
+        steps = self._replicas.feed((followed.follower.topic, FULL), fact)
+        return tuple(frame for step in steps for frame in self._apply(followed, step))
 
-    def _apply(self, slot: Slot, step: Step) -> tuple[bytes, ...]:
+    def _apply(self, followed: FollowedTopic, step: Step) -> tuple[bytes, ...]:
         match step:
             case Apply(delta=delta):
-                self._file(slot, delta.entries, delta.to_version)
-                slot.topic.raise_floor(delta.floor)
+                self._file(followed, delta.entries, delta.to_version)
+                followed.topic.raise_floor(delta.floor)
                 return self._forward(delta)
             case Reset(epoch=epoch):
-                slot.topic.reset(epoch)
-                slot.filed = slot.stub_bytes = 0
+                followed.topic.reset(epoch)
+                followed.filed = followed.stub_bytes = 0
             case File(chunk=chunk):
-                slot.topic.file(chunk.entries)
-                slot.filed = max(slot.filed, chunk.resume_version)
-                slot.stub_bytes += stub_bytes(chunk.entries)
+                followed.topic.file(chunk.entries)
+                followed.filed = max(followed.filed, chunk.resume_version)
+                followed.stub_bytes += stub_bytes(chunk.entries)
             case CaughtUp(chunk=chunk, from_version=from_version):
-                return self._caught_up(slot, chunk, from_version)
+                return self._caught_up(followed, chunk, from_version)
             case Want():
                 pass  # requested at the end of the turn
             case Abandoned(stream=stream):
@@ -392,22 +402,26 @@ class Ingest:
                 assert_never(step)
         return ()
 
-    def _file(self, slot: Slot, entries: tuple[Entry, ...], to_version: int) -> None:
-        slot.topic.file(entries)
-        slot.topic.version = slot.filed = to_version
-        self._unacknowledged[slot.follower.topic] = to_version
+    def _file(self, followed: FollowedTopic, entries: tuple[Entry, ...], to_version: int) -> None:
+        followed.topic.file(entries)
+        followed.topic.version = followed.filed = to_version
+        self._unacknowledged[followed.follower.topic] = to_version
 
-    def _caught_up(self, slot: Slot, chunk: Chunk, from_version: int) -> tuple[bytes, ...]:
-        topic = slot.topic
+    def _caught_up(
+        self, followed: FollowedTopic, chunk: Chunk, from_version: int
+    ) -> tuple[bytes, ...]:
+        topic = followed.topic
         topic.version = max(from_version, chunk.to_version)
-        slot.filed = max(slot.filed, topic.version)
+        followed.filed = max(followed.filed, topic.version)
         self._unacknowledged[chunk.topic] = topic.version
-        advanced = slot.seeded and topic.version > from_version
-        self._unseeded -= not slot.seeded
-        slot.seeded = True
-        delta = catch_up_stubs(topic, chunk, from_version=from_version, stub_bytes=slot.stub_bytes)
+        advanced = followed.seeded and topic.version > from_version
+        self._unseeded -= not followed.seeded
+        followed.seeded = True
+        delta = catch_up_stubs(
+            topic, chunk, from_version=from_version, stub_bytes=followed.stub_bytes
+        )
         frames = self._forward(delta) if advanced else ()
-        slot.stub_bytes = 0
+        followed.stub_bytes = 0
         topic.raise_floor(chunk.floor)
         return frames
 

@@ -326,7 +326,7 @@ class Core:
 
     def namespace(self) -> Started[None]:
         """Wait until memory answers for the namespace."""
-        is_ready = partial(self._replicas.is_current, NAMESPACE)
+        is_ready = partial(self._replicas.is_usable, NAMESPACE)
         return _NamespaceWait(self.subscriptions, is_ready)
 
     def read(self, request: PartitionRequest, *, bytes_max: float = inf) -> Started[Result]:

@@ -169,7 +169,7 @@ class Prefetcher:
             raise OverBudget(name, needed_bytes=needed_bytes, free_bytes=free_bytes)
         topic = self.topic(db, table)
         content = self._view.content(topic, group)
-        return content is not None and content.whole and self._replicas.is_current(topic)
+        return content is not None and content.whole and self._replicas.is_usable(topic)
 
     def missing(self, db: str, table: str) -> str:
         """Return why a pinned table is not held yet, as text for an error."""
@@ -269,7 +269,7 @@ class Prefetcher:
             self._begin(group, job)
 
     def _may_begin(self) -> bool:
-        return len(self._runs) < OUTSTANDING_MAX and self._replicas.is_current(NAMESPACE)
+        return len(self._runs) < OUTSTANDING_MAX and self._replicas.is_usable(NAMESPACE)
 
     def _begin(self, group: bytes, job: _Job) -> None:
         pin = self.pins.known.get(group)

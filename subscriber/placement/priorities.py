@@ -24,7 +24,7 @@ Wants = tuple[Selector, ...]
 
 
 class Priorities:
-    """Implements PinPolicy, by which the resident set goes. ``automatic``: changes are counted."""
+    """Implements Retention, by which the resident set goes. ``automatic``: changes are counted."""
 
     def __init__(self, rules: PinRules, view: View, *, clock: Clock, automatic: bool) -> None:
         self.has_bans = rules.has_bans  # whether any table may be banned

@@ -71,7 +71,7 @@ class TopicReplicas:
         self.view = resident_set.view
         self.budget = resident_set.budget
         self.resident_set = resident_set
-        self._policy = resident_set.policy
+        self._retention = resident_set.retention
         self.change_feed = ChangeFeed()
         self.fence = InvalidationFence(self.view.topic_of)
         self.catch_ups = 0  # requests for a catch-up since the start
@@ -139,9 +139,9 @@ class TopicReplicas:
 
     def joined(self, topic: int, level: int) -> bool:
         """Return whether ``topic`` is LIVE at ``level``, with nothing coming."""
-        return self.level(topic) == self.target_level(topic) == level and self.is_current(topic)
+        return self.level(topic) == self.target_level(topic) == level and self.is_usable(topic)
 
-    def is_current(self, topic: int) -> bool:
+    def is_usable(self, topic: int) -> bool:
         """Return whether ``topic`` is LIVE, of the namespace's epoch, and at its read floor.
 
         Incarnations mean something within one epoch only.
@@ -292,8 +292,8 @@ class TopicReplicas:
     def on_chunk(self, chunk: Chunk) -> None:
         """Take a part of a catch-up of an accepted start."""
         topic_level = chunk.topic, chunk.level
-        if not self._set.received(chunk.stream, topic_level):
-            if self._set.cancel(chunk.stream):
+        if not self._set.note_active(chunk.stream, topic_level):
+            if self._set.must_cancel(chunk.stream):
                 self._cancel(chunk.stream)
             return
         self._feed(topic_level, chunk)
@@ -420,7 +420,7 @@ class TopicReplicas:
         Affects: what memory answers of the topic; the commands that wait for it.
         """
         self._wake(topic)
-        if self.is_current(topic):
+        if self.is_usable(topic):
             self.view.open(topic, self._topics[topic].position)
         else:
             self.view.close(topic, floor=self._pull_floor(topic))
@@ -442,7 +442,7 @@ class TopicReplicas:
             replica.check()
             assert topic == replica.topic
             held = self.view.topics[topic]
-            assert (held.opening is not None) is self.is_current(topic), topic
+            assert (held.opening is not None) is self.is_usable(topic), topic
             assert held.opening is None or held.reached == replica.position, topic
             assert held.pulled_floor in (None, self._pull_floor(topic)), topic
             of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
@@ -530,7 +530,7 @@ class TopicReplicas:
     def _apply_stubs(self, message: Delta | Chunk, held: TopicView, *, live: bool) -> None:
         """Apply the stubs of a delta or chunk at minimal to what was pulled."""
         topic, entries, version = message.topic, message.entries, message.to_version
-        if self._policy.counts_changes:
+        if self._retention.counts_changes:
             self.resident_set.on_changed(topic, entries)
         if message.invalidate_all:
             self._invalidate_all(topic, message.epoch, version)
@@ -575,7 +575,7 @@ class TopicReplicas:
     def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> None:
         """Apply a delta with values; for a topic that is being lowered, these count as stubs."""
         topic = delta.topic
-        if self._policy.counts_changes:
+        if self._retention.counts_changes:
             self.resident_set.on_changed(topic, delta.entries)
         if held.pulled_only:
             self.resident_set.apply_to_pulled(topic, held, delta.entries)

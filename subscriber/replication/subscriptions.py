@@ -366,12 +366,12 @@ class Subscriptions:
     def ready(self) -> bool:
         """Return whether the namespace and the initial topics are live."""
         replicas = self.replicas
-        if self.planned is None or not replicas.is_current(NAMESPACE):
+        if self.planned is None or not replicas.is_usable(NAMESPACE):
             return False
         late = self._late  # as a rule it is still late, and the others need no look
-        if late in self.planned and late in replicas and not replicas.is_current(late):
+        if late in self.planned and late in replicas and not replicas.is_usable(late):
             return False
-        of = (one for one in self.planned if one in replicas and not replicas.is_current(one))
+        of = (one for one in self.planned if one in replicas and not replicas.is_usable(one))
         self._late = next(of, None)
         return self._late is None
 
@@ -400,7 +400,7 @@ class Subscriptions:
             )
         if self.catalog_alive_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
-        behind = [t for t in self.replicas.topics if not self.replicas.is_current(t)]
+        behind = [t for t in self.replicas.topics if not self.replicas.is_usable(t)]
         some = behind[:NAMED_MAX]
         names = ", ".join("namespace" if topic == NAMESPACE else str(topic) for topic in some)
         return f"{len(behind)} topics are being caught up from {hub}: {names}"

@@ -42,7 +42,7 @@ class NoRoom:
     growth: int
 
 
-class PinPolicy(Protocol):
+class Retention(Protocol):
     """Says which tables are always held, which never, and which matter more. ``group``: its key.
 
     ``Priorities`` of placement implements it, which has the pins, the bans and the read rates.
@@ -160,14 +160,14 @@ class Budget:
 class ResidentSet:
     """Changes the view, its budget and the order of evictions together."""
 
-    def __init__(self, view: View, budget: Budget, policy: PinPolicy) -> None:
+    def __init__(self, view: View, budget: Budget, retention: Retention) -> None:
         self.view = view
         self.budget = budget
         self.evicted = 0  # pulled tables that were evicted to make room
         self.not_kept = 0  # pulled tables that were larger than all room, or not worth it
         self.pinned_sizes: dict[Key, int] = {}  # by pulled table that is pinned: its bytes
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
-        self.policy = policy
+        self.retention = retention
         self.latency = LatencyEstimate()  # of pulls; the fetcher measures it
         self._order = EvictionOrder(self._take_used, self.latency)  # of pulled tables, not pinned
         self._guesses: set[TopicLevel] = set()  # whose reservations are guesses: any need ends them
@@ -198,7 +198,7 @@ class ResidentSet:
             self._guesses.clear()
         while not self.budget.fits(topic_level, size):
             victim = self._order.victim()
-            if victim is None or (group and not self.policy.may_evict(victim[1], group)):
+            if victim is None or (group and not self.retention.may_evict(victim[1], group)):
                 return False
             self.evicted += 1
             self.evict(*victim)
@@ -248,7 +248,7 @@ class ResidentSet:
         there = {group_of(one.key) for one in entries if one.kind not in {PREFIX, TOMBSTONE}}
         for entry in entries:
             if entry.kind != PREFIX or entry.key not in there:
-                self.policy.on_entry_changed(topic, entry)
+                self.retention.on_entry_changed(topic, entry)
 
     def begin_snapshot(self, topic_level: TopicLevel, held: TopicView) -> None:
         """Empty ``held``, as a snapshot comes, and reserve the room of its content for that."""
@@ -263,7 +263,7 @@ class ResidentSet:
         self.budget.hold(topic_level, -self.budget.held(topic_level))
         held.empty()
         if topic_level[0] == NAMESPACE:
-            for unpinned in self.policy.on_names_discarded():
+            for unpinned in self.retention.on_names_discarded():
                 self.repin(*unpinned)
 
     def apply(
@@ -276,8 +276,8 @@ class ResidentSet:
         Returns:
             The groups that were swapped, or NoRoom.
         """
-        if topic_level[0] != NAMESPACE and self.policy.has_bans:
-            banned = self.policy.banned
+        if topic_level[0] != NAMESPACE and self.retention.has_bans:
+            banned = self.retention.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
         if held.pulled is not None and held.pulled.groups:
             self.apply_to_pulled(topic_level[0], held.pulled, entries)
@@ -293,7 +293,7 @@ class ResidentSet:
             if swap.group in pulled and swap.after is not None and swap.after.whole:
                 self.evict(topic_level[0], swap.group)
         if topic_level[0] == NAMESPACE:
-            self.policy.on_names_changed(swaps)
+            self.retention.on_names_changed(swaps)
         return swaps
 
     def apply_to_pulled(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> None:
@@ -322,13 +322,13 @@ class ResidentSet:
         """
         held = self.view.pulled(topic)
         assert held is not None
-        if self.policy.banned(group):
+        if self.retention.banned(group):
             return False
         before = held.groups.get(group)
         if before is not None:
             content.used = content.used or before.used
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
-        pinned = self.policy.pinned(group)
+        pinned = self.retention.pinned(group)
         if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
             self.not_kept += not pinned
             return False
@@ -408,7 +408,7 @@ class ResidentSet:
         assert self.pinned_bytes == sum(self.pinned_sizes.values())
         assert len(self._order) + len(self.pinned_sizes) == len(pulled)
         assert all((key in self._order) is not (key in self.pinned_sizes) for key in pulled)
-        assert all(self.policy.pinned(key[1]) is (key in self.pinned_sizes) for key in pulled)
+        assert all(self.retention.pinned(key[1]) is (key in self.pinned_sizes) for key in pulled)
 
     def _is_worth(self, group: bytes, growth: int) -> bool:
         """Return whether a table is small, or saves as much waiting as those it would evict."""
@@ -419,9 +419,9 @@ class ResidentSet:
         victims = tuple(self._order.cheapest(needed))
         if len(victims) < 2:
             return True  # the new table replaces one table, that of the least worth
-        rate, saved = self.policy.read_rate, self.latency.saved
+        rate, saved = self.retention.read_rate, self.latency.saved
         lost = sum(saved(rate(one), rate(one) * size) for (_, one), size in victims)
-        gained = self.policy.newcomer_rate(group)
+        gained = self.retention.newcomer_rate(group)
         return lost <= saved(gained, gained * growth)
 
     def _discard_pulled(self, topic: int) -> None:
@@ -432,12 +432,12 @@ class ResidentSet:
 
     def _note(self, topic: int, group: bytes, content: TableSnapshot | None) -> None:
         key = (topic, group)
-        if content is None or self.policy.pinned(group):
+        if content is None or self.retention.pinned(group):
             self._order.discard(key)
         else:
             self._order.note(key, content.held_bytes)
         self.pinned_bytes -= self.pinned_sizes.pop(key, 0)
-        if content is not None and self.policy.pinned(group):
+        if content is not None and self.retention.pinned(group):
             self.pinned_sizes[key] = content.held_bytes
             self.pinned_bytes += content.held_bytes
 

@@ -82,7 +82,7 @@ class Publishing:
 
     def send(self) -> None:
         """Send what waits for its turn."""
-        self._perform(self._publisher.turn(1 << 20))
+        self._perform(self._publisher.send_some(1 << 20))
 
     def _perform(self, effects: Iterable[publisher.Effect]) -> None:
         for effect in effects:

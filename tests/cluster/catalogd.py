@@ -336,7 +336,7 @@ class CatalogProcess:
         effects: tuple[publisher.Effect, ...]
         effects = to_hub.handle(fact, now=world.now, now_us=world.now_us)
         if isinstance(fact, publisher.FromHub | Tick):
-            effects = (*effects, *to_hub.turn(CHUNKS_BYTES))
+            effects = (*effects, *to_hub.send_some(CHUNKS_BYTES))
         for effect in effects:
             match effect:
                 case publisher.Put(frame=frame):

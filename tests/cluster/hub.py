@@ -157,7 +157,7 @@ class HubProcess:
         self._perform(self.hub.handle(fact, now=self.world.now))
 
     def _perform(self, effects: Iterable[object]) -> None:
-        for effect in (*effects, *self.hub.turn(1 << 20)):
+        for effect in (*effects, *self.hub.send_some(1 << 20)):
             if isinstance(effect, Broadcast):
                 self._broadcast(effect.frame)
             elif isinstance(effect, Admit):

@@ -322,8 +322,8 @@ def _without_floor(*, resumed: bool) -> Callable[..., Iterator[Part]]:
 
 class ForwardsItsCatchUp(Ingest):
     def chunk(self, chunk: Chunk) -> tuple[bytes, ...]:
-        slot = self.slots.get(chunk.topic)
-        before = slot.topic.version if slot is not None else 0
+        followed = self.followed.get(chunk.topic)
+        before = followed.topic.version if followed is not None else 0
         frames = super().chunk(chunk)
         if not chunk.entries:
             return frames
@@ -344,9 +344,9 @@ class ForwardsItsCatchUp(Ingest):
 
 class AnswersWhileBehind(Ingest):
     def find(self, wanted: Wanted) -> Topic | Refused:
-        slot, found = self.slots.get(wanted.topic), super().find(wanted)
-        behind = slot is not None and slot.follower.state is not LIVE
-        return slot.topic if slot is not None and behind else found
+        followed, found = self.followed.get(wanted.topic), super().find(wanted)
+        behind = followed is not None and followed.follower.state is not LIVE
+        return followed.topic if followed is not None and behind else found
 
 
 # Not here, for nothing can be seen without it: a pull that contradicts an equal namespace is pulled

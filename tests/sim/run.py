@@ -276,10 +276,10 @@ class Run:
         """Say which hub does not hold what catalogd does."""
         for hub in self.world.hubs:
             for number, topic in self.world.catalogd.published.topics.items():
-                slot = hub.hub.ingest.slots.get(number)
-                if slot is None or slot.topic.version != topic.version:
+                followed = hub.hub.ingest.followed.get(number)
+                if followed is None or followed.topic.version != topic.version:
                     return f"{hub.name} has not converged"
-                held, theirs = _rows(slot.topic), _rows(topic, large=stub_if_large)
+                held, theirs = _rows(followed.topic), _rows(topic, large=stub_if_large)
                 if self.world.limited:  # then a hub may have stubs
                     stubs = {key: (one[0], None) for key, one in theirs.items()}
                     theirs = {

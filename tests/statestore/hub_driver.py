@@ -197,7 +197,7 @@ class PublisherPeer:
                 self._sender.credit(b"hub", message.stream, message.amount)
             elif isinstance(message, Cancel):
                 self._sender.cancel(b"hub", message.stream)
-        return [send.message for send in self._sender.turn(1 << 20)]
+        return [send.message for send in self._sender.send_some(1 << 20)]
 
 
 class HubDriver:
@@ -221,7 +221,7 @@ class HubDriver:
 
     def topic(self, number: int) -> Topic:
         """Return what the hub holds of a topic."""
-        return self.hub.ingest.slots[number].topic
+        return self.hub.ingest.followed[number].topic
 
     def handle(self, fact: Fact) -> list[Message]:
         """Return the messages that the hub sends after ``fact``, to any peer."""
@@ -275,7 +275,7 @@ class HubDriver:
 
     def turn(self) -> list[Message]:
         """Return what the hub sends to its readers in one turn."""
-        sends = self.hub.turn(1 << 20)
+        sends = self.hub.send_some(1 << 20)
         self.sent += [(send.peer, send.message) for send in sends]
         return [send.message for send in sends]
 

@@ -7,8 +7,8 @@ import pytest
 
 from topicast.statestore.effects import HaveKeys, MessageReceived, Undecodable
 from topicast.statestore.heartbeats import SIZES_EVERY
+from topicast.statestore.leadership import RIVAL_S
 from topicast.statestore.members.membership import LOST_LISTED_S
-from topicast.statestore.publishers import RIVAL_S
 from topicast.statestore.status import (
     BEHIND_S,
     LOST_SHOWN_S,
@@ -851,7 +851,7 @@ def test_content_that_leaves_the_memory_of_a_hub_is_sent_as_stubs_of_the_same_ve
     frames = [decode(frame) for frame in driver.frames[broadcast:]]
     assert not any(isinstance(one, Delta) for one in frames), "nothing is broadcast for it"
     driver.receive(b"reader-bulk", CatchUp(stream=3, credit=1 << 20, wanted=(want(1), want(0))))
-    sent = [send.message for send in driver.hub.turn(1 << 20)]
+    sent = [send.message for send in driver.hub.send_some(1 << 20)]
     rows = [entry for one in sent if isinstance(one, Chunk) for entry in one.entries]
     assert rows == [stub(entry) for n in (1, 0) for entry in publisher.topics[n].since(0)]
     assert driver.status.cold_bytes == sum(entry.size for entry in rows)

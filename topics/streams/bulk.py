@@ -188,7 +188,7 @@ class Sender:
             self.cancel(peer, stream)
         self._waiting.pop(peer, None)
 
-    def turn(self, bytes_max: int) -> tuple[SendTo, ...]:
+    def send_some(self, bytes_max: int) -> tuple[SendTo, ...]:
         """Return about ``bytes_max`` bytes of parts; peers take turns, part by part.
 
         A peer's streams take turns, too: with many streams it gets no more than with one stream.

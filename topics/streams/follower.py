@@ -129,10 +129,10 @@ class Follower:
         self.stream = 0  # 0: none is open
         self._sequence = 0  # of the next chunk of the open stream
         self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
-        self._cut = 0  # the lowest ``to_version`` of the chunks filed since the position; 0: none
-        """What was deleted up to here was in none of the chunks, so that a resumed snapshot needs
-        the tombstones above it and no others."""
-        self._end_min = 0
+        self._tombstones_after = 0
+        """The lowest ``to_version`` of the chunks filed since the position; 0: none was. None of
+        them brought what was deleted up to it, and a resumed snapshot needs no tombstone of it."""
+        self._may_end_from = 0
         """The highest ``to_version`` of the chunks filed since the position, and of what was LIVE
         before in this epoch. An entry may be as new, so that a catch-up may not end below it."""
         self._progressed = True  # whether the last request brought anything
@@ -207,9 +207,9 @@ class Follower:
         """Assert every invariant."""
         assert self.state in (BEHIND, LIVE)
         assert self.state is BEHIND or not (self._queue or self.stream or self._token)
-        assert self.state is BEHIND or not (self._cut or self._end_min)
-        assert self._token is None or self._token[0] <= self._end_min
-        assert self._cut <= self._end_min
+        assert self.state is BEHIND or not (self._tombstones_after or self._may_end_from)
+        assert self._token is None or self._token[0] <= self._may_end_from
+        assert self._tombstones_after <= self._may_end_from
         assert len(self._queue) <= QUEUE_MAX
         assert self._queue_bytes == sum(map(_delta_bytes, self._queue)) <= QUEUE_BYTES_MAX
         assert self.version >= 0
@@ -262,20 +262,20 @@ class Follower:
 
     def _begin(self, chunk: Chunk) -> None:
         same = chunk.epoch == self.epoch
-        self._end_min = max(self._end_min, self.version) if same else 0
+        self._may_end_from = max(self._may_end_from, self.version) if same else 0
         self.epoch, self.version = chunk.epoch, 0
-        self._token, self._cut, self._progressed = None, 0, True
+        self._token, self._tombstones_after, self._progressed = None, 0, True
         self._effects.append(Reset(self.topic, self.level, chunk.epoch))
 
     def _note(self, chunk: Chunk) -> None:
         self._progressed = True
         if chunk.entries:
             self._token = chunk.resume_version, chunk.resume_key
-        self._cut = min(self._cut or chunk.to_version, chunk.to_version)
-        self._end_min = max(self._end_min, chunk.to_version)
+        self._tombstones_after = min(self._tombstones_after or chunk.to_version, chunk.to_version)
+        self._may_end_from = max(self._may_end_from, chunk.to_version)
 
     def _end(self, chunk: Chunk) -> None:
-        if chunk.to_version < self._end_min:
+        if chunk.to_version < self._may_end_from:
             self._on_lost()  # this sender lags behind another, which sent before
             return
         before = self.version
@@ -288,7 +288,8 @@ class Follower:
 
     def _become_live(self) -> deque[Delta]:
         """End a catch-up; return the deltas that came meanwhile."""
-        self.state, self.stream, self._token, self._cut, self._end_min = LIVE, 0, None, 0, 0
+        self.state, self.stream, self._token = LIVE, 0, None
+        self._tombstones_after = self._may_end_from = 0
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         return queue
 
@@ -344,7 +345,7 @@ class Follower:
             version=self.version,
             resume_version=resume_version,
             resume_key=resume_key,
-            cut=self._cut,
+            cut=self._tombstones_after,
         )
 
     def _queue_up(self, delta: Delta) -> None:

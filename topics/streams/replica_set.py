@@ -189,7 +189,7 @@ class ReplicaSet:
             self._cancelled.put(stream, self._clock.now)
             yield Abandoned(stream)
 
-    def received(self, stream: int, topic_level: TopicLevel) -> bool:
+    def note_active(self, stream: int, topic_level: TopicLevel) -> bool:
         """Take note that ``stream`` is active, at ``topic_level``; False if it is not open here."""
         found = self._streams.get(stream)
         if found is None:
@@ -204,7 +204,7 @@ class ReplicaSet:
         found = self._streams.get(stream)
         return tuple(found.waiting) if found is not None else ()
 
-    def cancel(self, stream: int) -> bool:
+    def must_cancel(self, stream: int) -> bool:
         """Return whether to send a Cancel of ``stream``, of which something came that is of no use.
 
         What the peer sent before it read the last Cancel still comes, and needs no other Cancel.

@@ -110,11 +110,11 @@ class HubPeer:
         return effects
 
     def receive(self, message: Message, channel: int = CONTROL_CHANNEL) -> tuple[Effect, ...]:
-        return (*self.handle(FromHub(channel, message)), *self.publisher.turn(1))
+        return (*self.handle(FromHub(channel, message)), *self.publisher.send_some(1))
 
     def tick(self, seconds: float = 0.0) -> tuple[Effect, ...]:
         self.now += seconds
-        return (*self.handle(Tick()), *self.publisher.turn(1))
+        return (*self.handle(Tick()), *self.publisher.send_some(1))
 
     def sent(self, effects: tuple[Effect, ...]) -> list[Message]:
         return [effect.message for effect in effects if isinstance(effect, SendOn)]
@@ -425,7 +425,7 @@ def test_chunks_leave_in_turns_of_their_own(peer: HubPeer) -> None:
         assert peer.handle(FromHub(BULK_CHANNEL, Credit(stream=stream, amount=1 << 20))) == ()
     sent = []
     while peer.publisher.sending:
-        turn = peer.publisher.turn(1)
+        turn = peer.publisher.send_some(1)
         assert len(turn) <= 1
         sent += turn
     assert len(sent) == 4 * 6

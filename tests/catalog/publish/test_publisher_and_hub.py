@@ -34,15 +34,15 @@ def holds_everything(world: Cluster, number: int = 0) -> bool:
     if (ingest.epoch, ingest.start) != published.position or ingest.seeding:
         return False
     return all(
-        ingest.slots[one].topic.version == topic.version
-        and rows(ingest.slots[one].topic) == rows(topic)
+        ingest.followed[one].topic.version == topic.version
+        and rows(ingest.followed[one].topic) == rows(topic)
         for one, topic in published.topics.items()
     )
 
 
 def held(core: Alone) -> dict[bytes, int]:
     """Return what the hub holds of the topic of ``d.t``: keys of tables and their kinds."""
-    topic = core.hubs[0].hub.ingest.slots[NUMBER].topic
+    topic = core.hubs[0].hub.ingest.followed[NUMBER].topic
     return {e.key: e.kind for g in topic.group_ids() for e in topic.rows(g) if e.key == g}
 
 
@@ -62,10 +62,10 @@ def cut(core: Alone, hub: str) -> None:
 def note_reached(world: Cluster, reached: dict[tuple[str, int, int], tuple[int, int]]) -> None:
     """Note how far each topic of each hub is; it never goes back while the hub lives."""
     for process in world.hubs:
-        for number, slot in process.hub.ingest.slots.items():
-            if slot.follower.state is LIVE:
+        for number, followed in process.hub.ingest.followed.items():
+            if followed.follower.state is LIVE:
                 topic = (process.name, process.life, number)
-                at = (slot.follower.epoch, slot.follower.version)
+                at = (followed.follower.epoch, followed.follower.version)
                 assert at >= reached.get(topic, (0, 0))
                 reached[topic] = at
 
@@ -212,7 +212,7 @@ def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
     asked = FromHub(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
     to_hub = core.catalogd.publishers[0]
     assert to_hub.handle(asked, now=core.now, now_us=core.now_us) == ()
-    (chunk,) = [one.message for one in to_hub.turn(1)]
+    (chunk,) = [one.message for one in to_hub.send_some(1)]
     assert isinstance(chunk, Chunk)
     assert {entry.kind for entry in chunk.entries} == {STUB}
     assert chunk.last, "it is all there is to have"

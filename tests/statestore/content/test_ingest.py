@@ -176,7 +176,7 @@ def test_gap_is_reported_as_stubs_or_as_an_invalidate_all_marker(
 def test_catch_up_that_brings_nothing_new_is_not_broadcast() -> None:
     """P-DATA-4."""
     driver, publisher = changed()
-    follower = driver.hub.ingest.slots[1].follower
+    follower = driver.hub.ingest.followed[1].follower
     wrong = PublisherPeer()
     wrong.topics[1].version = 7
     driver.receive(CONTROL, wrong.heartbeat())
@@ -293,7 +293,7 @@ def test_newer_epoch_begins_every_topic_anew() -> None:
     after.change(5)
     driver.connect(after)
     assert driver.hub.ingest.seeding
-    assert len(driver.hub.ingest.slots) == 9
+    assert len(driver.hub.ingest.followed) == 9
     driver.serve(after)
     assert driver.heartbeat().versions == (0, 0, 0, 0, 0, 1, 0, 0, 0)
     assert driver.deltas() == []

@@ -311,7 +311,7 @@ def test_heartbeats_have_no_sizes_but_the_policys_own() -> None:
     whole = [decode(one) for one in driver.frames if one.startswith(HEARTBEAT_PREFIX)]
     beats = [decode(without_policy(frame)) for frame in reader.frames()]
     sizes = [one.sizes for one in beats if isinstance(one, Heartbeat)]
-    position = list(driver.hub.ingest.slots).index(1)
+    position = list(driver.hub.ingest.followed).index(1)
     assert len(list(filter(None, sizes))) <= sum(bool(one.sizes) for one in whole) < len(whole) / 2
     assert {one[position] for one in sizes if one} == {joined.topics[0].full_bytes}
     assert () in sizes

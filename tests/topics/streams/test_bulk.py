@@ -92,14 +92,14 @@ def test_parts_are_sent_while_there_is_credit() -> None:
     assert not sender.ready
     assert sender.open(b"a", 1, credit=100, parts=parts(60, 60, 60, 60)) is None
     assert sender.ready
-    assert len(sender.turn(1000)) == 2
+    assert len(sender.send_some(1000)) == 2
     assert not sender.ready
     sender.credit(b"a", 1, 20)
-    assert sender.turn(1000) == ()
+    assert sender.send_some(1000) == ()
     sender.credit(b"a", 1, 1)
-    assert len(sender.turn(1000)) == 1
+    assert len(sender.send_some(1000)) == 1
     sender.credit(b"a", 1, 1000)
-    assert len(sender.turn(1000)) == 1
+    assert len(sender.send_some(1000)) == 1
     assert len(sender) == 0
 
 
@@ -107,10 +107,10 @@ def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
     """P-CREDIT-4: nobody grants credit to what has ended, so it would stay for ever."""
     sender = Sender(Turn(), streams_max=1)
     sender.open(b"a", 1, credit=50, parts=parts(60))
-    assert len(sender.turn(1000)) == 1
+    assert len(sender.send_some(1000)) == 1
     assert len(sender) == 0
     sender.open(b"a", 2, credit=50, parts=parts())
-    assert sender.turn(1000) == ()
+    assert sender.send_some(1000) == ()
     assert len(sender) == 0
 
 
@@ -120,10 +120,10 @@ def test_peers_take_turns_and_so_do_the_streams_of_a_peer() -> None:
     for number in range(3):
         sender.open(b"a", number, credit=10 * number, parts=parts(*[10] * 3))
     sender.open(b"b", 1, credit=1000, parts=parts(*[10] * 4))
-    assert peers(sender.turn(60)) == b"ababab"
-    assert (peers(sender.turn(1000)), sender.ready) == (b"b", False)
+    assert peers(sender.send_some(60)) == b"ababab"
+    assert (peers(sender.send_some(1000)), sender.ready) == (b"b", False)
     sender.credit(b"a", 0, 5)
-    assert (len(sender.turn(1000)), len(sender)) == (1, 3)
+    assert (len(sender.send_some(1000)), len(sender)) == (1, 3)
 
 
 def test_stream_without_parts_takes_no_turn_of_another() -> None:
@@ -131,7 +131,7 @@ def test_stream_without_parts_takes_no_turn_of_another() -> None:
     sender = Sender(Turn())
     sender.open(b"a", 1, credit=50, parts=parts())
     sender.open(b"b", 1, credit=50, parts=parts(10))
-    assert (peers(sender.turn(1000)), len(sender)) == (b"b", 0)
+    assert (peers(sender.send_some(1000)), len(sender)) == (b"b", 0)
 
 
 def test_streams_of_one_peer_take_turns_part_by_part() -> None:
@@ -139,14 +139,17 @@ def test_streams_of_one_peer_take_turns_part_by_part() -> None:
     sender = Sender(Turn())
     for stream in (1, 2):
         sender.open(b"a", stream, credit=1000, parts=[(10, Cancel(stream=stream))] * 3)
-    assert [send.message for send in sender.turn(40)] == [Cancel(stream=1), Cancel(stream=2)] * 2
+    assert [send.message for send in sender.send_some(40)] == [
+        Cancel(stream=1),
+        Cancel(stream=2),
+    ] * 2
 
 
 def test_turn_ends_after_as_many_bytes_as_asked() -> None:
     sender = Sender(Turn())
     sender.open(b"a", 1, credit=1000, parts=parts(*[10] * 9))
-    assert len(sender.turn(25)) == 3
-    assert len(sender.turn(10)) == 1
+    assert len(sender.send_some(25)) == 3
+    assert len(sender.send_some(10)) == 1
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 90)), max_size=30))
@@ -160,10 +163,10 @@ def test_no_stream_is_sent_more_than_its_credit_and_one_part(steps: list[tuple[s
     for peer, amount in steps:
         sender.credit(peer.encode(), 1, amount)
         granted[peer] += amount
-        for send in sender.turn(amount):
+        for send in sender.send_some(amount):
             sent[send.peer.decode()] += 40
     for _ in range(50):
-        for send in sender.turn(1000):
+        for send in sender.send_some(1000):
             sent[send.peer.decode()] += 40
     assert all(granted[p] <= sent[p] < granted[p] + 40 for p in granted if sent[p] < 2000)
 
@@ -172,10 +175,10 @@ def test_credit_is_bounded() -> None:
     """P-LIM-8."""
     sender = Sender(Turn())
     sender.open(b"a", 1, credit=1 << 60, parts=parts(CREDIT_MAX, 1, 1))
-    assert len(sender.turn(1 << 40)) == 1
+    assert len(sender.send_some(1 << 40)) == 1
     sender.credit(b"a", 1, 1 << 60)
     sender.credit(b"a", 1, 1 << 60)
-    assert len(sender.turn(1 << 40)) == 2
+    assert len(sender.send_some(1 << 40)) == 2
 
 
 def test_credit_and_cancel_of_what_is_not_open_mean_nothing() -> None:
@@ -193,7 +196,7 @@ def test_cancelled_stream_sends_no_more() -> None:
     sender.open(b"b", 1, credit=100, parts=parts(10))
     sender.cancel(b"a", 1)
     sender.remove_peer(b"b")
-    assert len(sender.turn(1000)) == 1
+    assert len(sender.send_some(1000)) == 1
 
 
 def busy(sender: Sender, peer: bytes) -> bool:
@@ -229,9 +232,9 @@ def test_stream_without_credit_gives_its_place_to_another_peer_and_to_none_of_it
     sender.open(b"a", 1, credit=10, parts=parts(60, 60))
     sender.open(b"b", 1, credit=10, parts=parts(60, 60))
     sender.open(b"c", 1, credit=1000, parts=parts(60, 60))
-    assert peers(sender.turn(1)) == b"a"
+    assert peers(sender.send_some(1)) == b"a"
     turn.now += 1
-    assert peers(sender.turn(1)) == b"b"
+    assert peers(sender.send_some(1)) == b"b"
     turn.now += bulk.STALLED_S - 1.1
     assert busy(sender, b"d"), "none has waited for so long"
     turn.now += 0.2
@@ -240,7 +243,7 @@ def test_stream_without_credit_gives_its_place_to_another_peer_and_to_none_of_it
     assert not busy(sender, b"d")
     assert busy(sender, b"e"), "one place was given"
     sender.credit(b"a", 1, 1000)
-    assert peers(sender.turn(1000)).count(b"a") == 0, "it has ended"
+    assert peers(sender.send_some(1000)).count(b"a") == 0, "it has ended"
     assert len(sender) == 1, "the others were sent to their ends"
     turn.now += bulk.STALLED_S
     assert (b"b", 1) in sender.end_stalled(bulk.STALLED_S)

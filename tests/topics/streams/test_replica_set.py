@@ -130,7 +130,7 @@ def test_topic_that_is_caught_up_leaves_its_stream_and_the_last_topic_closes_it(
     feed(one, 2, part(2, 1, 4), now=0.2)
     assert one.behind_count == 0
     assert one.deadline is None
-    assert not one.at(0.3).received(1, (2, FULL)), "what still comes is cancelled"
+    assert not one.at(0.3).note_active(1, (2, FULL)), "what still comes is cancelled"
     assert one.processed(1, 500) is None
 
 
@@ -161,7 +161,7 @@ def test_position_that_comes_in_a_catch_up_abandons_its_stream() -> None:
     assert steps == [Placed(1, 5, 10), Abandoned(1)]
     one.check()
     assert (one.behind_count, one.served_by(1), one.deadline) == (0, (), None)
-    assert not one.at(0.2).received(1, (1, MINIMAL))
+    assert not one.at(0.2).note_active(1, (1, MINIMAL))
 
 
 def test_what_is_due_first_is_nothing_any_more_once_it_is_not_confirmed() -> None:
@@ -224,7 +224,7 @@ def test_topic_whose_turn_has_not_come_waits_as_long_as_its_stream_is_active() -
         entries = delta(sequence, sequence + 1).entries
         token = {"resume_version": sequence + 1, "resume_key": entries[0].key}
         got = part(1, 1, 10, sequence=sequence, last=False, entries=entries, **first, **token)
-        assert one.at(now).received(1, (1, FULL))
+        assert one.at(now).note_active(1, (1, FULL))
         feed(one, 1, got, now=now)
     assert one.at(6.0 + SILENCE_S - 0.1).overdue() == []
     assert topics_of(one.at(6.0 + SILENCE_S).overdue()) == [1, 2]
@@ -237,8 +237,8 @@ def test_topic_whose_turn_has_come_is_overdue_when_nothing_more_of_it_comes(
     """P-CATCH-12: whichever of the topics was followed first."""
     one = replicas(*order)
     opened(one)
-    one.at(0.1).received(1, (1, FULL))
-    one.at(1.9).received(1, (2, FULL))  # the end of the first topic was lost
+    one.at(0.1).note_active(1, (1, FULL))
+    one.at(1.9).note_active(1, (2, FULL))  # the end of the first topic was lost
     feed(one, 2, part(2, 1, 10, last=False), now=1.9)
     assert topics_of(one.at(SILENCE_S).overdue()) == [1]
 
@@ -252,7 +252,7 @@ def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
     [want, abandoned] = feed(one, 1, Due(), now=0.1 + SILENCE_S)
     assert isinstance(want, Want)
     assert abandoned == Abandoned(1)
-    assert not one.at(0.1 + SILENCE_S).received(1, (1, FULL)), "what still comes is cancelled"
+    assert not one.at(0.1 + SILENCE_S).note_active(1, (1, FULL)), "what still comes is cancelled"
     again = one.at(0.1 + SILENCE_S).request(one.wanted)
     assert again is not None
     assert again.stream == 2
@@ -273,15 +273,15 @@ def test_peer_that_is_slow_is_waited_for_longer(answer_s: float, silence_s: floa
 def test_stream_that_still_comes_is_cancelled_once_a_second() -> None:
     """P-CATCH-6: what was sent before the peer reads the Cancel is on its way."""
     one = replicas(1)
-    now_or_not = [one.at(at).cancel(7) for at in (0.0, 0.0, 0.9, 1.0, 1.9)]
+    now_or_not = [one.at(at).must_cancel(7) for at in (0.0, 0.0, 0.9, 1.0, 1.9)]
     assert now_or_not == [True, False, False, True, False]
-    assert one.at(1.9).cancel(8)
+    assert one.at(1.9).must_cancel(8)
     opened(one, now=2.0)
     feed(one, 1, StreamLost(), now=2.1)
-    assert not one.at(2.2).cancel(1), "the owner was notified that it is abandoned"
+    assert not one.at(2.2).must_cancel(1), "the owner was notified that it is abandoned"
     for stream in range(100, 100 + CANCELLED_MAX):
-        assert one.at(2.2).cancel(stream)
-    assert one.at(2.2).cancel(8), "no more are remembered"
+        assert one.at(2.2).must_cancel(stream)
+    assert one.at(2.2).must_cancel(8), "no more are remembered"
 
 
 def test_topic_that_is_refused_alone_leaves_the_others_in_the_stream() -> None:

@@ -1,4 +1,4 @@
-"""Publishers: the catalogds that are members of a hub, and which of them leads.
+"""Leadership: the catalogds that are members of a hub, and which of them leads.
 
     catalogd ──Hello──▶ is sent Have ──Announce──▶ leads ──a later start announces──▶ refused
 
@@ -24,7 +24,7 @@ from .replies import Replies
 RIVAL_S: Final = 120.0  # after it lost the lead: a catalogd takes it back within 60 s
 
 
-class Publishers:
+class Leadership:
     """The catalogds of one hub. ``ingest`` files what the catalogd that leads sends."""
 
     def __init__(
