@@ -146,7 +146,8 @@ def start(event: int | None, output: str, **where: Any) -> None:
     """Follow events again: from where they were paused, behind event ID, or from the newest (-1).
 
     Events that are read once more change nothing. If ID is above what was read, or with -1, the
-    events between are left out, and everything is read again from the metastore.
+    events between are left out, and everything is read again from the metastore. An ID above the
+    metastore's newest is taken as its newest.
     """
     _order(output, "start", *([] if event is None else [str(event)]), **where)
 

@@ -17,7 +17,7 @@ from ...topics.errors import ConfigError
 from ...topics.settings import STATESTORES_DEFAULT
 from ..launch.ahead import waiting_agent
 from ..launch.environment import AGENT, FOUND, STATESTORES, environment_of
-from ..launch.spark_commands import is_daemon, refuse_cluster
+from ..launch.spark_commands import is_daemon, only_asks, refuse_cluster
 from ..options.flags import SettingsCommand, option, settings
 from ..terminal.exit_codes import NOT_FOUND
 from ..terminal.signals import Handler, handled, wait_until_ended
@@ -55,7 +55,7 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
         threading.Thread(target=_look, args=(named_hubs,), daemon=True).start()
     with _folder() as notes:
         environ, problem = environment_of(command[0], given, os.environ, notes=notes)
-        is_watched = notes and not problem and not is_daemon(command)
+        is_watched = notes and not problem and not (is_daemon(command) or only_asks(command))
         is_ours = is_watched and not os.environ.get(AGENT)
         with waiting_agent(notes, environ) if is_ours else nullcontext():
             code = _run(command, environ)

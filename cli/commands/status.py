@@ -194,16 +194,17 @@ def _usual(hubs: tuple[Address, ...]) -> list[Address]:
 
 def _alone(addresses: tuple[Address, ...]) -> Installation:
     """Return the first catalogd that answers at ``addresses``, or why none is known."""
+    found = ["catalogd is not found: no statestored answers, which would name it"]
     for address in addresses:
-        if unknown_host(address) or listener_problem(address):
+        if why := unknown_host(address) or listener_problem(address):
+            found.append(f"at {address}: {why.partition(';')[0]}")  # the rest is of a statestored
             continue
-        with suppress(LinkError, NotReady), asking_catalogd(address) as inspect:
-            return _with_catalogd((), str(address), inspect)
-    tried = ", ".join(map(str, addresses))
-    problem = (
-        f"catalogd is not found: no statestored answers, which would name it, and no catalogd "
-        f"answers at {tried}; give its address with --catalogd"
-    )
+        try:
+            with asking_catalogd(address) as inspect:
+                return _with_catalogd((), str(address), inspect)
+        except (LinkError, NotReady) as error:
+            found.append(str(error))
+    problem = "; ".join([*found, "give its address with --catalogd"])
     return Installation(
         hubs=(), catalogd=DaemonAnswers(kind="catalogd", address="", problems=(problem,))
     )

@@ -16,6 +16,7 @@ SUBMIT: Final = "spark-submit"
 _CLUSTER: Final = re.compile(r"(--deploy-mode[ =]|spark\.submit\.deployMode=)cluster( |$)")
 _DAEMONS: Final = ("start-connect-server.sh", "start-thriftserver.sh")
 _JVM: Final = ("beeline", "java", "run-example", "scala", "spark-class", "spark-shell", "spark-sql")
+_ASKS: Final = frozenset({"--help", "--version", "-h"})  # options of Spark's and of Python's
 _FLAGS: Final = frozenset({"--supervise", "--verbose", "-v"})  # options without a value
 
 
@@ -35,6 +36,11 @@ def is_of_the_jvm(command: Sequence[str]) -> bool:
 def is_daemon(command: Sequence[str]) -> bool:
     """Whether ``command`` ends while the driver that it has started goes on."""
     return PurePath(command[0]).name in _DAEMONS
+
+
+def only_asks(command: Sequence[str]) -> bool:
+    """Whether ``command`` prints a version, or its options, and runs no application."""
+    return not _ASKS.isdisjoint(command[1 : application_at(command)])
 
 
 def application_at(command: Sequence[str]) -> int:

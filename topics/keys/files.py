@@ -33,7 +33,8 @@ def secret_fault(found: os.stat_result, path: Path, *, user: int) -> str:
         return f"others can write it; run: chmod 700 {where}" * bool(found.st_mode & _OTHERS_WRITE)
     if not stat.S_ISREG(found.st_mode):
         return "it is not a file"
-    return f"others can read it; run: chmod 600 {where}" * bool(found.st_mode & _OTHERS)
+    fault = f"others can read it; if it is a key or a password, run: chmod 600 {where}"
+    return fault * bool(found.st_mode & _OTHERS)
 
 
 def read_secret(

@@ -60,18 +60,20 @@ def test_driver_that_runs_elsewhere_is_refused_with_what_works(words: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("lines", "name", "said"),
+    ("lines", "name", "words", "said"),
     [
-        (("mkdir $TOPICAST_NOTES/found",), "spark-sql", 0),
-        ((), "spark-sql", 1),
-        ((), "start-thriftserver.sh", 0),
+        (("mkdir $TOPICAST_NOTES/found",), "spark-sql", (), 0),
+        ((), "spark-sql", (), 1),
+        ((), "start-thriftserver.sh", (), 0),
+        ((), "spark-submit", ("--version",), 0),
+        ((), "spark-submit", ("app.py", "--version"), 1),
     ],
-    ids=["a JVM has begun", "none has", "it goes on"],
+    ids=["a JVM has begun", "none has", "it goes on", "a version", "an application's own option"],
 )
 def test_application_whose_jvm_has_not_found_the_jar_is_told(
-    lines: tuple[str, ...], name: str, said: int, tmp_path: Path
+    lines: tuple[str, ...], name: str, words: tuple[str, ...], said: int, tmp_path: Path
 ) -> None:
-    done = run("--", str(_stub(tmp_path / name, *lines)))
+    done = run("--", str(_stub(tmp_path / name, *lines)), *words)
     assert done.returncode == 5
     assert done.stderr.count("topicast: not attached: no Spark session was made") == said
 

@@ -13,6 +13,8 @@ from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import catalogd, command, statestored, topicast
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import in_time, seconds, until
+from topicast.topics.keys.folder import KeysFolder
+from topicast.topics.link import new_pair
 
 NOWHERE = "tcp://127.0.0.1:1"
 SAID_S = 2.0
@@ -70,9 +72,21 @@ def test_why_nothing_is_known_of_catalogd_is_said_with_what_to_do() -> None:
     hub, own = done.stderr.splitlines()
     assert hub.startswith(f"error: no statestored answers at {NOWHERE}")
     assert own.startswith("error: catalogd is not found: no statestored answers")
-    assert "no catalogd answers at tcp://127.0.0.1:2; give its address with --catalogd" in own
+    assert own.endswith("2: nothing listens there; give its address with --catalogd")
     found = json.loads(topicast("status", "--output=json", *where).stdout)
     assert (found["statestoreds"], found["catalogd"]) == ([], {})
+
+
+def test_catalogd_that_does_not_admit_the_key_is_found_and_says_so(
+    served: Served, tmp_path: Path
+) -> None:
+    KeysFolder(tmp_path / "keys").make(new_pair)
+    key = tmp_path / "keys" / "operator.key"
+    address = served.catalogd.ready["address"]
+    where = (f"--statestores={NOWHERE}", f"--catalogd={address}")
+    done = topicast("status", *where, TOPICAST_KEY_FILE=str(key))
+    assert f"catalogd at {address} has another key than operator knows" in done.stdout
+    assert "topicast keys add" in done.stdout
 
 
 def test_status_without_any_daemon_comes_as_soon_as_every_command() -> None:
