@@ -73,7 +73,12 @@ NOT_UNITS = tuple(
         *("cli/commands/test_local.py", "cli/commands/test_run.py"),
         *("cli/commands/pipeline/test_frame.py", "pipeline/test_session.py"),
         "pipeline/test_file_facts.py",
-        *("cli/terminal/test_extras.py", "cli/test_daemons.py", "cli/commands/test_keys.py"),
+        *(
+            "cli/terminal/test_extras.py",
+            "cli/terminal/test_unwritable.py",
+            "cli/test_daemons.py",
+            "cli/commands/test_keys.py",
+        ),
         *("cli/doctor/test_doctor.py", "cli/commands/test_show.py"),
         *("cli/launch/test_ahead.py", "cli/commands/test_completion.py"),
         "subscriber/spark/agent/test_process.py",

@@ -10,10 +10,13 @@ times are of ISO 8601; a stream (``watch``) has one document a line.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypedDict
 
 import click
@@ -33,8 +36,6 @@ from .extras import needs
 from .lists import NO_LIMIT, Heading, described, listed, wrapped
 
 if TYPE_CHECKING:  # the messages take 0.2 s to import
-    from pathlib import Path
-
     from ...topics.wire.messages.fields import Cell
 
 EXIT_CODES: Final = """\b
@@ -51,6 +52,9 @@ _CODES: Final = (  # the first that fits
     (LinkError, NOT_REACHABLE),
     (TopicastError, FAILED),
 )
+
+# A file system that is full, a quota, a limit of a file's size, a disk that fails.
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Output:
@@ -167,8 +171,10 @@ def next_step(error: TopicastError) -> str:
 def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exit_code) -> NoReturn:
     """Run ``command`` with the arguments of this process and end the process."""
     code = FAILED
+    _open_what_is_closed()
     try:
         answer = command.main(standalone_mode=False)
+        sys.stdout.flush()
         code = answer if isinstance(answer, int) else DONE
     except TopicastError as error:
         complain(f"{error}{next_step(error)}")
@@ -180,7 +186,25 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
+    except OSError as error:
+        if error.errno in _UNWRITABLE:
+            complain(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
+        elif error.errno != errno.EPIPE:  # else the next command of the pipe has read enough
+            raise
+        _discard_output()  # Python would fail again
     sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Discard what is printed where a shell has closed standard output or error (``>&-``)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the end
+
+
+def _discard_output() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
 
 
 def note(message: str) -> None:

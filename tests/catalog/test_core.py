@@ -1070,6 +1070,29 @@ def test_after_a_gap_what_somebody_syncs_is_read_first_and_answered_before_the_r
     assert [one.request for one in many.replies() if isinstance(one, Synced)] == [2]
 
 
+def test_sync_that_is_repeated_after_a_gap_hastens_its_table_too(many: Alone) -> None:
+    """P-SYNC-3. Given a sync that came before the poll that finds the gap."""
+    many.catalogd.revive()
+    many.turn(150)  # the window settles
+    many.catalogd.hold(Poll)
+    sync = Sync(request=1, scope="d.t240")
+    many.ask(sync)
+    many.turn(8)
+    many.create("d", "new")
+    many.create("d", "newer")
+    many.metastore.clean_log(many.metastore.current_event_id() - 1)
+    many.catalogd.resume()
+    many.catalogd.hold(Read)
+    while not many.catalog.loader.resyncing:
+        many.turn()
+    many.ask(sync)
+    for _ in range(5):  # the databases; then 8 tables each time
+        many.turn(8)
+        many.catalogd.release()
+    assert [one.request for one in many.replies() if isinstance(one, Synced)] == [1]
+    assert many.catalog.loader.tables_left > 200
+
+
 def test_after_a_gap_what_was_read_again_is_followed_by_its_events_alone(many: Alone) -> None:
     lose_events(many)
     many.catalogd.hold(Read, where=lambda read: any(r.table == "t249" for r in read.requests))
