@@ -27,8 +27,8 @@ from .metastore.port import Metastore
 from .model.modes import ModeState, unpack_mode_state
 from .model.window_state import unpack_state
 from .publish.publisher import PublishedState, Publisher
+from .storage.loading import load_topics
 from .storage.store import Store
-from .storage.topics import load_topics
 
 CATALOG_NAME = "hive"  # the only catalog of most Hive metastores
 PORT = "--catalog_service_port (0 takes any free one)"

@@ -29,7 +29,7 @@ from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
 from ..topics.memory.memory_limit import LOOK_S, give_back
 from ..topics.memory.system_memory import resident_bytes
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.topic import Topic
 from ..topics.turn import Tick
 from ..topics.verdict import Verdict, news
@@ -66,8 +66,8 @@ from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import AdmitGranted
 from .serve.storeless import answer_without_store
 from .status import CatalogStatus, answer, verdict, without_store
+from .storage.loading import load_topics
 from .storage.store import Store
-from .storage.topics import load_topics
 
 SERVICE: Final = "service"
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message

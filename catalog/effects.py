@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.keys.clients import Client
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.verdict import RefusedHandshake
 from ..topics.wire.messages.answers import HubFacts
 from ..topics.wire.messages.fields import Message
 from .follow.notes import Noted
 from .history.history_thread import HistoryRead, ReadStore
-from .ingest.loads.read_threads import Answer, Order
+from .ingest.loads.read_threads import Answer, ReadOrder
 from .model.lineage import StartRecord
 from .model.versions import Commit, Transaction
 from .serve.grants import AdmitGranted
@@ -42,7 +42,15 @@ class BeginEpoch:
 
 
 Effect = (
-    Order | ReadStore | AdmitGranted | Commit | Publish | MintEpoch | Noted | BeginEpoch | SendTo
+    ReadOrder
+    | ReadStore
+    | AdmitGranted
+    | Commit
+    | Publish
+    | MintEpoch
+    | Noted
+    | BeginEpoch
+    | SendTo
 )
 AFTER_COMMIT: Final = frozenset((ReadStore, AdmitGranted, Publish, MintEpoch, BeginEpoch, SendTo))
 """The types of effects that follow the commit: what they show, or end, is durable by then."""

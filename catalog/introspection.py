@@ -66,9 +66,9 @@ class CatalogIntrospection:
         poller: Poller,
         listing: NameListing,
         event_router: EventRouter,
-        history: EventBatches,
-        log: EventLog,
-        processor: EventProcessor,
+        event_batches: EventBatches,
+        event_log: EventLog,
+        event_processor: EventProcessor,
         unreadable: Unreadable,
         follow_rules: FollowRules,
         reconciliation: Reconciliation,
@@ -90,9 +90,9 @@ class CatalogIntrospection:
         self._poller = poller
         self._listing = listing
         self._event_router = event_router
-        self._history = history
-        self._log = log
-        self._processor = processor
+        self._event_batches = event_batches
+        self._event_log = event_log
+        self._event_processor = event_processor
         self._unreadable = unreadable
         self._follow_rules = follow_rules
         self._reconciliation = reconciliation
@@ -110,7 +110,7 @@ class CatalogIntrospection:
     def answer(self, question: Question[Any]) -> Inspected:
         """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
         if isinstance(question, ReadEventLog):
-            rows = self._log.after(None if question.newest else question.after)
+            rows = self._event_log.after(None if question.newest else question.after)
             return EventLines(request=question.request, rows=rows)
         if isinstance(question, ReadTableStates):
             some = question.tables[:TABLE_STATES_MAX]
@@ -202,9 +202,9 @@ class CatalogIntrospection:
             | {"tables_unloaded": self._unloading.unloaded},
             topics=topics,
             reconciliation=self._reconciliation.progress.facts(),
-            events=self._history.facts(
-                [self._loader.left(seq) for seq in self._history.running_seqs],
+            events=self._event_batches.facts(
+                [self._loader.left(seq) for seq in self._event_batches.running_seqs],
             ),
-            processor=self._processor.facts,
+            processor=self._event_processor.facts,
             pull_times=self._dispatcher.pull_times,
         )

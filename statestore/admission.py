@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ..topics.errors import ConfigError
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.turn import Turn
 from ..topics.wire.messages.connection import Channel, Refused, ServerKeys
 from ..topics.wire.messages.publishers import ClientList

@@ -7,7 +7,7 @@ from ..topics.errors import WireError
 from ..topics.keys.clients import Client, Clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.policy import Policy
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.fields import Message
@@ -18,7 +18,7 @@ from ..topics.wire.messages.questions import ReaderQuestion
 class MessageReceived:
     """``peer``, a connection to the ROUTER with the key of ``client``, sent ``message``.
 
-    Not used for catalogd's deltas: see ``Hub.put``.
+    Not used for catalogd's deltas: see ``Hub.take_delta``.
     """
 
     peer: bytes

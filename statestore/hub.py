@@ -1,11 +1,12 @@
 """Hub: decides what each peer is sent: a pure state machine that composes statestored's parts.
 
     publisher ──deltas, chunks──▶ Ingest ──Broadcast──▶ every subscriber of the topic
-    readers ──Join, Status──▶ Membership   ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
+    readers ──Join, ReaderStatus──▶ Membership
+    readers ──CatchUp──▶ Sender ──chunks, under credit──▶ one reader
 
 ``handle`` takes what is decoded, and the end of each turn of the shell. Most of a hub's work does
-not pass through it: ``put`` takes a delta as it came, and ``send_some`` returns chunks for the
-readers that catch up.
+not pass through it: ``take_delta`` takes a delta as it came, and ``send_some`` returns chunks for
+the readers that catch up.
 Invariant: a message that is refused is answered and counted, and changes nothing else.
 Rules: docs/protocol.md.
 """
@@ -22,7 +23,7 @@ from ..topics.liveness import HEARTBEAT_MS, SUSPECT_S
 from ..topics.memory.memory_limit import MemoryLimit
 from ..topics.policy import Policy
 from ..topics.slices import in_slices
-from ..topics.streams.bulk import Sender, SendTo
+from ..topics.streams.sender import Sender, SendTo
 from ..topics.turn import Turn
 from ..topics.verdict import RefusedHandshake
 from ..topics.wire import encode
@@ -50,13 +51,12 @@ from ..topics.wire.messages.readers import (
     Drop,
     Join,
     Joined,
-    Status,
+    ReaderStatus,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame
 from .admission import Admission
 from .content.ingest import Ingest, ToPublisher
 from .content.policies import Policies
-from .content.validation import client_fault, hello_fault, role_fault
 from .data_subscriptions import DataSubscriptions, is_to_full
 from .effects import (
     Ask,
@@ -76,6 +76,7 @@ from .leadership import Leadership
 from .members.applied import AppliedTimes
 from .members.drivers import Drivers
 from .members.membership import MEMBERS_MAX, Member, Membership
+from .permits import client_fault, hello_fault, role_fault
 from .reader_requests import ReaderRequest, ReaderRequests
 from .replies import Replies
 from .status import HubCounts, HubStatus, driver_status, subscriber_status, topic_status
@@ -194,7 +195,7 @@ class Hub:
         """Return a line for each message that came or went lately; of those about ``topic``."""
         return self.trace.story(topic)
 
-    def put(self, peer: bytes, frame: bytes, *, now: float) -> tuple[bytes, ...]:
+    def take_delta(self, peer: bytes, frame: bytes, *, now: float) -> tuple[bytes, ...]:
         """Take a delta of the publisher and return the frames to broadcast; the hot path.
 
         The next ``handle`` returns what else ``put`` decides: a refusal, and at the next TurnEnd an
@@ -203,7 +204,7 @@ class Hub:
         self._turn.now = now
         try:
             leads = peer == self._leadership.peer(Channel.BULK)
-            frames = self.ingest.put(frame) if leads else self._delta_refusal(peer)
+            frames = self.ingest.take_delta(frame) if leads else self._delta_refusal(peer)
         except WireError as error:
             self._on_undecodable(peer, error)
             return ()
@@ -375,7 +376,7 @@ class Hub:
                 self._replies.send(peer, self._leadership.introduce(member, message), of=message)
             case Heartbeat() | Chunk():
                 self._on_published(member, peer, message)
-            case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
+            case Join() | Drop() | ReaderStatus() | CatchUp() | Credit() | Cancel():
                 self._on_reader(member, peer, message)
             case Question():
                 to, answer = self._introspection.answer(member, peer, message)
@@ -420,7 +421,7 @@ class Hub:
 
     def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> None:
         self.counts.catch_ups += isinstance(message, CatchUp)
-        if isinstance(message, Status):
+        if isinstance(message, ReaderStatus):
             followed = self.ingest.followed
             self._applied.on_status(member, message.positions, followed, now=self._turn.now)
         answer = self._readers.answer(member, peer, message)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..topics.liveness import LOST
 from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.topic import LEVELS
 from ..topics.turn import Turn
 from ..topics.wire.messages.answers import FollowedTopic, FollowedTopics, Inspected, NamedFacts

@@ -11,7 +11,7 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.liveness import LOST, SUSPECT_S
 from ..topics.settings import checked_pages
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.turn import Turn
 from ..topics.wire.messages.connection import Channel, Introduction, Refused, Role
 from ..topics.wire.messages.publishers import Announce, Filed

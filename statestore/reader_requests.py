@@ -1,6 +1,6 @@
 """Reader requests: how a hub answers its readers, from its topics and its members.
 
-Join ─▶ Joined    Drop ─▶ Dropped    Status ─▶ nothing    CatchUp ─▶ a stream, Credit, Cancel
+Join ─▶ Joined    Drop ─▶ Dropped    ReaderStatus ─▶ nothing    CatchUp ─▶ a stream, Credit, Cancel
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from ..topics.policy import Policy
-from ..topics.streams.bulk import Sender, chunks, everything
+from ..topics.streams.sender import Sender, chunks, everything
 from ..topics.topic import FULL, Topic, offered
 from ..topics.wire.messages.connection import Refused
 from ..topics.wire.messages.fields import Message
@@ -22,7 +22,7 @@ from ..topics.wire.messages.readers import (
     JoinAnswer,
     Joined,
     Position,
-    Status,
+    ReaderStatus,
     TopicState,
 )
 from ..topics.wire.refusal import Refusal, refuse
@@ -33,7 +33,7 @@ from .members.membership import Member, Membership
 WAIT_MS: Final = 250  # until a reader repeats a request that needs a publisher first
 SIZING_MS: Final = 10  # until it repeats a Join; each sizes topics for 2 ms, 40,000 tables need 20
 
-ReaderRequest = Join | Drop | Status | CatchUp | Credit | Cancel
+ReaderRequest = Join | Drop | ReaderStatus | CatchUp | Credit | Cancel
 
 
 class ReaderRequests:
@@ -65,7 +65,7 @@ class ReaderRequests:
             case Drop(request=number, topics=topics):
                 self._membership.drop(member, topics)
                 return Dropped(request=number)
-            case Status():
+            case ReaderStatus():
                 return self._on_status(member, request)
             case CatchUp():
                 return self._on_catch_up(member, peer, request)
@@ -94,7 +94,7 @@ class ReaderRequests:
         )
         return Joined(request=join.request, epoch=ingest.epoch, start=ingest.start, topics=states)
 
-    def _on_status(self, member: Member, status: Status) -> Refused | None:
+    def _on_status(self, member: Member, status: ReaderStatus) -> Refused | None:
         followed = self._ingest.followed
         if not followed:
             return None  # the hub was restarted: the reader joins anew once a publisher announced

@@ -1,16 +1,20 @@
 """Replies: answers and refusals to peers. Each refusal is counted; those of garbage are limited."""
 
 from dataclasses import replace
+from typing import Final
 
-from ..topics.streams.bulk import SendTo
+from ..topics.newest import Newest
+from ..topics.streams.sender import SendTo
 from ..topics.turn import Turn
 from ..topics.wire.messages.connection import Hello, Refused
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.publishers import Announce
 from ..topics.wire.refusal import request_id
-from .content.validation import RefusalLimiter
 from .effects import Effect
 from .status import HubCounts
+
+REFUSAL_EVERY_S: Final = 1.0  # to a peer, of frames that name no request: garbage may flood in
+LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
 
 
 class Replies:
@@ -40,3 +44,21 @@ class Replies:
         """Count a refusal that is sent on another way, too."""
         refused = self._counts.refused
         refused[fault.code] = refused.get(fault.code, 0) + 1
+
+
+class RefusalLimiter:
+    """The peers that were lately sent a refusal of a message without a request."""
+
+    def __init__(self) -> None:
+        self._until = Newest[bytes, float](LIMITED_PEERS_MAX)
+        """By peer, the oldest first: until when it is sent no other refusal."""
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def allows(self, peer: bytes, *, now: float) -> bool:
+        """Return whether ``peer`` may be sent a refusal now, and count it as sent if so."""
+        if now < self._until.get(peer, now):
+            return False
+        self._until.put(peer, now + REFUSAL_EVERY_S)
+        return True

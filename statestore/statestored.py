@@ -1,9 +1,9 @@
 """Statestored: the shell around the hub: sockets, the clock, the turn.
 
 A turn takes 2 ms of CPU at most. It takes some of the frames that arrived (catalogd's deltas on the
-hot path, ``Hub.put``) and lets the hub decide about the others. It sends some chunks of catch-ups,
-then what the hub has collected in the turn, and the heartbeat if it is due. Now and then it makes a
-slice of the hub's status.
+hot path, ``Hub.take_delta``) and lets the hub decide about the others. It sends some chunks of
+catch-ups, then what the hub has collected in the turn, and the heartbeat if it is due. Now and then
+it makes a slice of the hub's status.
 """
 
 import logging
@@ -24,7 +24,7 @@ from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, ReceivedFrame
 from ..topics.memory.memory_limit import LOOK_S, MemoryLimit, give_back
 from ..topics.memory.system_memory import resident_bytes
-from ..topics.streams.bulk import SendTo
+from ..topics.streams.sender import SendTo
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
@@ -239,7 +239,7 @@ class Statestored:
                 continue  # by far the most where drivers come back; poll brings 64 at most
             leads = client is not None and client.role is ClientRole.CATALOGD
             if leads and frame[4:5] == _DELTA:
-                ready += hub.put(peer, frame, now=clock())
+                ready += hub.take_delta(peer, frame, now=clock())
             else:
                 if ready:
                     self._link.send_all(DATA, ready)

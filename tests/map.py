@@ -83,7 +83,7 @@ KINDS: Final = (
     Kind(
         "one more message",
         (
-            ("Announce", "ClientList", "DriverFacts", "Introduction", "Join", "Status"),
+            ("Announce", "ClientList", "DriverFacts", "Introduction", "Join", "ReaderStatus"),
             ("Compare", "Grant", "Lease", "Order", "Sync", "Validate"),
             ("Compared", "Joined", "Reported", "Synced", "Validated", "Welcome"),
         ),

@@ -13,7 +13,7 @@ def test_rows_name_the_files_that_have_to_change() -> None:
     ("row", "file", "fault"),
     [
         ("one more flag", "cli/pages/config.py", "is not named"),
-        ("one more message", "statestore/content/validation.py", "is not named"),
+        ("one more message", "statestore/permits.py", "is not named"),
         ("one more message", "topics/wire/refusal.py", "is not named"),
         ("carry one more field of a table to Spark", "cli/commands/show.py", "is not named"),
         (
@@ -33,8 +33,10 @@ def test_file_that_a_row_lacks_is_found(row: str, file: str, fault: str) -> None
 
 def test_file_that_has_nothing_to_do_with_a_row_is_found() -> None:
     table = dict(contributing.rows())
-    table["one more command"] |= {"topics/streams/bulk.py"}
-    assert contributing.faults(table) == ["one more command: topics/streams/bulk.py has none of it"]
+    table["one more command"] |= {"topics/streams/sender.py"}
+    assert contributing.faults(table) == [
+        "one more command: topics/streams/sender.py has none of it"
+    ]
 
 
 def test_row_that_is_not_there_is_found() -> None:

@@ -19,7 +19,7 @@ from .wire.messages.catalog import Pulled
 from .wire.messages.connection import KeepAlive, Refused
 from .wire.messages.data import Chunk, Delta, Heartbeat
 from .wire.messages.publishers import Filed
-from .wire.messages.readers import CatchUp, Drop, Join, Joined, Status
+from .wire.messages.readers import CatchUp, Drop, Join, Joined, ReaderStatus
 
 STEPS_MAX: Final = 256  # some minutes of a core that is not busy, in 50 KB
 TOPICS_MAX: Final = 16  # of a step; a step of more topics counts as a step of all
@@ -125,7 +125,7 @@ def _topics(what: object) -> tuple[int, ...]:
             return topics if len(topics) <= TOPICS_MAX else ()
         case Filed(versions=versions):
             return tuple(one for one, _ in versions) if len(versions) <= TOPICS_MAX else ()
-        case Join(positions=some) | Status(positions=some):
+        case Join(positions=some) | ReaderStatus(positions=some):
             return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()
         case CatchUp(wanted=some) | Joined(topics=some):
             return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()

@@ -63,9 +63,9 @@ class EventRouter:
         follow_rules: FollowRules,
         in_place: InPlace,
         unloading: Unloading,
-        history: EventBatches,
-        log: EventLog,
-        processor: EventProcessor,
+        event_batches: EventBatches,
+        event_log: EventLog,
+        event_processor: EventProcessor,
         follows: Callable[[str], bool],
         write_results: Callable[[tuple[Result, ...]], None],
         counts: CatalogCounts,
@@ -86,9 +86,9 @@ class EventRouter:
         self._follow_rules = follow_rules
         self._in_place = in_place
         self._unloading = unloading
-        self._event_batches = history
-        self._event_log = log
-        self._event_processor = processor
+        self._event_batches = event_batches
+        self._event_log = event_log
+        self._event_processor = event_processor
         self._follows = follows
         self._write_results = write_results
         self._counts = counts

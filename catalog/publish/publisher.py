@@ -26,7 +26,7 @@ from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import HEARTBEAT_MS, LOST, SUSPECT, Liveness
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
-from ...topics.streams.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
+from ...topics.streams.sender import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
 from ...topics.turn import Tick, Turn
 from ...topics.wire.codec import is_large, row_bytes

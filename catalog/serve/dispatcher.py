@@ -17,7 +17,7 @@ from ...topics.newest import Newest
 from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_name, table_name
 from ...topics.objects.source_problem import SourceProblem
 from ...topics.policy import Policy
-from ...topics.streams.bulk import SendTo
+from ...topics.streams.sender import SendTo
 from ...topics.turn import PartTurn
 from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (

@@ -27,7 +27,7 @@ from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.encoding.values import LOADING, decode_block, encode_listing
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, KeyRange, Matches
-from ...topics.streams.bulk import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
+from ...topics.streams.sender import REFUSAL_COST, RETRY_MS, Part, Sender, SendTo, pulled_cost
 from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.turn import PartTurn
 from ...topics.wire.codec import is_large, row_bytes

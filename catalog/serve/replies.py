@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ...topics.streams.bulk import SendTo
+from ...topics.streams.sender import SendTo
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.refusal import Refusal, refuse
 

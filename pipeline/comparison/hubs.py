@@ -21,7 +21,7 @@ from ...topics.keys.credential import Credential
 from ...topics.link import Link
 from ...topics.objects.names import group_of, key_before
 from ...topics.settings import Address
-from ...topics.streams.bulk import CREDIT_DEFAULT, chunk_cost
+from ...topics.streams.sender import CREDIT_DEFAULT, chunk_cost
 from ...topics.topic import FULL, NAMESPACE, STUB, VALUE, Entry
 from ...topics.wire.messages.data import Chunk
 from ...topics.wire.messages.readers import CatchUp, Credit, Wanted

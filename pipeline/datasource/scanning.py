@@ -17,7 +17,7 @@ from ...subscriber.client.conversation import Conversation
 from ...topics.errors import LinkError, WireError
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.objects.selector import ALL
-from ...topics.streams.bulk import CREDIT_MAX
+from ...topics.streams.sender import CREDIT_MAX
 from ...topics.topic import Entry, value_of
 from ...topics.wire.messages.answers import FilePage, SweepPage
 from ...topics.wire.messages.catalog import Pull, Pulled, Scan, Scanned

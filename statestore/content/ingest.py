@@ -19,9 +19,9 @@ from ...topics.clock import Clock
 from ...topics.errors import ConfigError
 from ...topics.memory.limited_topic import LimitedTopic
 from ...topics.memory.memory_limit import MemoryLimit
-from ...topics.streams.bulk import RETRY_MS, chunk_cost
 from ...topics.streams.follower import (
     LIVE,
+    Adopted,
     Apply,
     CaughtUp,
     Due,
@@ -29,12 +29,12 @@ from ...topics.streams.follower import (
     File,
     Follower,
     PeerAt,
-    Placed,
     Reset,
     StreamLost,
     Want,
 )
-from ...topics.streams.replica_set import Abandoned, ReplicaSet, Step
+from ...topics.streams.followers import Abandoned, Followers, Step
+from ...topics.streams.sender import RETRY_MS, chunk_cost
 from ...topics.topic import (
     ALL_OFFERED,
     FULL,
@@ -47,7 +47,7 @@ from ...topics.topic import (
 )
 from ...topics.wire import encode
 from ...topics.wire.codec import delta_of, read_entries, read_header
-from ...topics.wire.header import HEADER_BYTES
+from ...topics.wire.header import HEADER_BYTES, INVALIDATE_ALL, Header
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ...topics.wire.messages.publishers import Announce, Filed, Have
@@ -56,12 +56,12 @@ from ...topics.wire.refusal import Refusal, refuse
 from ..members.applied import VersionTimes
 from .policies import Policies
 from .stub_deltas import catch_up_stubs, minimal, stub_bytes
-from .validation import chunk_fault, delta_fault
 
 # A heartbeat may overtake deltas, which come on another connection. So what it says that the hub
 # lacks is requested only once there was no delta for QUIET_S, or it is BELIEVED_S old.
 QUIET_S: Final = 0.1
 BELIEVED_S: Final = 0.5
+AGAIN_MS: Final = 1000  # until what was refused is requested of the publisher again
 
 ToPublisher = CatchUp | Credit | Cancel | Filed | Refused
 
@@ -121,12 +121,12 @@ class Ingest:
         self.offers = ALL_OFFERED  # the levels that readers may join
         self.followed: dict[
             int, FollowedTopic
-        ] = {}  # by topic, the same as followed by ``_replicas``
+        ] = {}  # by topic, the same as followed by ``_followers``
         self.last_delta_at = 0.0  # seconds
         self._has_minimal = has_minimal
         self._policies = policies
         self._unseeded = 0  # topics not caught up once
-        self._replicas = ReplicaSet(clock, next_id=count(1).__next__, credit_step=1)
+        self._followers = Followers(clock, next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._pending_heartbeats: deque[_PendingHeartbeat] = deque()
         """The oldest heartbeat whose versions are not all reached, and the newest."""
@@ -139,7 +139,7 @@ class Ingest:
     @property
     def behind(self) -> int:
         """How many topics are being caught up."""
-        return self._replicas.behind_count
+        return self._followers.behind_count
 
     def behind_s(self) -> float:
         """Return how long ago catalogd announced a version that is not held here; 0: none such."""
@@ -174,7 +174,7 @@ class Ingest:
         }
         return None
 
-    def put(self, frame: bytes) -> tuple[bytes, ...] | Refused:
+    def take_delta(self, frame: bytes) -> tuple[bytes, ...] | Refused:
         """Take one delta and return the frames to broadcast; the hot path.
 
         It is read in full before anything is done: what is malformed goes nowhere.
@@ -187,7 +187,7 @@ class Ingest:
         followed = self.followed.get(header.topic)
         if followed is None or header.start != self.start or header.epoch != self.epoch:
             return self._not_followed((header.epoch, header.start), header.topic)
-        fault = delta_fault(header)
+        fault = _delta_fault(header)
         if fault is not None:
             return fault
         self.last_delta_at = now = self._clock.now
@@ -210,11 +210,11 @@ class Ingest:
 
         A stream that was not requested is cancelled, now and then.
         """
-        if not self._replicas.note_active(chunk.stream, (chunk.topic, FULL)):
-            if self._replicas.must_cancel(chunk.stream):
+        if not self._followers.note_active(chunk.stream, (chunk.topic, FULL)):
+            if self._followers.must_cancel(chunk.stream):
                 self._send(Cancel(stream=chunk.stream))
             return ()
-        granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
+        granted = self._followers.processed(chunk.stream, chunk_cost(chunk))
         if granted is not None:
             self._send(granted)
         followed = self.followed.get(chunk.topic)
@@ -223,7 +223,7 @@ class Ingest:
             self._send(replace(fault, request=chunk.stream))
             return ()
         fact: Chunk | Refused = chunk
-        broken = chunk_fault(chunk)
+        broken = _chunk_fault(chunk)
         if broken is not None:
             fact = replace(broken, request=chunk.stream)
             self._send(fact)
@@ -231,8 +231,8 @@ class Ingest:
 
     def refused(self, message: Refused) -> None:
         """Take the publisher's refusal of a stream, or of one topic in it."""
-        self._replicas.note_active(message.request, (message.topic, FULL))
-        for topic, _ in self._replicas.served_by(message.request):
+        self._followers.note_active(message.request, (message.topic, FULL))
+        for topic, _ in self._followers.served_by(message.request):
             if message.topic in (-1, topic):
                 self._feed(self.followed[topic], message)
 
@@ -263,8 +263,8 @@ class Ingest:
 
     def lose_streams(self) -> None:
         """Request anew what is under way: the publisher, or its connection, is another."""
-        self._replicas.discard_wants()
-        for topic, _ in self._replicas.lose_streams():
+        self._followers.discard_wants()
+        for topic, _ in self._followers.lose_streams():
             self._feed(self.followed[topic], StreamLost())
 
     def settle(self) -> None:
@@ -289,7 +289,7 @@ class Ingest:
 
     def retry_overdue(self) -> None:
         """Request again what was not answered in time."""
-        for topic, _ in self._replicas.overdue():
+        for topic, _ in self._followers.overdue():
             self._feed(self.followed[topic], Due())
 
     def acknowledge(self) -> None:
@@ -301,7 +301,7 @@ class Ingest:
 
     def request(self) -> None:
         """Request everything that is wanted of the publisher, in one stream."""
-        request = self._replicas.request(self._replicas.wanted)
+        request = self._followers.request(self._followers.wanted)
         if request is not None:
             self._send(request)
 
@@ -324,13 +324,13 @@ class Ingest:
         """Assert every invariant."""
         assert tuple(self.followed) == (topic_ids(self.num_topics) if self.followed else ())
         for topic, followed in self.followed.items():
-            assert followed.follower is self._replicas.get((topic, FULL))
+            assert followed.follower is self._followers.get((topic, FULL))
             assert followed.topic.epoch in (0, self.epoch)
             assert followed.topic.version == followed.follower.version
             assert followed.topic.version <= followed.filed
         assert self._unseeded == sum(not followed.seeded for followed in self.followed.values())
         assert len(self._pending_heartbeats) <= 2  # that which waits, and the newest
-        self._replicas.check()
+        self._followers.check()
 
     def _announce_fault(self, message: Announce) -> Refused | None:
         try:
@@ -356,12 +356,12 @@ class Ingest:
 
     def _begin(self, message: Announce) -> None:
         self.epoch, self.num_topics, self.watermark = message.epoch, message.num_topics, 0
-        self._replicas.clear()
+        self._followers.clear()
         topics = topic_ids(message.num_topics)
         if self.memory is not None:
             self.memory.warm.clear()
         self.followed = {
-            topic: FollowedTopic(self._replicas.follow(topic, FULL), self._new_topic(topic))
+            topic: FollowedTopic(self._followers.follow(topic, FULL), self._new_topic(topic))
             for topic in topics
         }
         self._unseeded = len(self.followed)
@@ -374,7 +374,7 @@ class Ingest:
 
     def _feed(self, followed: FollowedTopic, fact: Fact) -> tuple[bytes, ...]:
         """Apply what ``fact`` means for a topic; return the frames to broadcast."""
-        steps = self._replicas.feed((followed.follower.topic, FULL), fact)
+        steps = self._followers.feed((followed.follower.topic, FULL), fact)
         return tuple(frame for step in steps for frame in self._apply(followed, step))
 
     def _apply(self, followed: FollowedTopic, step: Step) -> tuple[bytes, ...]:
@@ -396,7 +396,7 @@ class Ingest:
                 pass  # requested at the end of the turn
             case Abandoned(stream=stream):
                 self._send(Cancel(stream=stream))
-            case Placed():
+            case Adopted():
                 raise AssertionError(step)  # a publisher gives no position without its content
             case _:
                 assert_never(step)
@@ -432,3 +432,29 @@ class Ingest:
         """Return the frames of ``delta`` for subscribers at minimal, and for each policy."""
         stubs = (encode(minimal(delta)),) if self._has_minimal(delta.topic) else ()
         return stubs + self._policies.deltas(delta)
+
+
+def _delta_fault(header: Header) -> Refused | None:
+    """Return why a delta of the announced start cannot be filed; None if it can."""
+    if header.level != FULL:
+        problem = "a publisher sends at level full only, the hub strips values itself"
+    elif header.flags == INVALIDATE_ALL:
+        problem = "flag invalidate_all needs flag stubbed at level full"
+    elif header.floor > header.to_version:
+        problem = f"floor {header.floor} is above version {header.to_version}"
+    else:
+        return None
+    return refuse(Refusal.DELTA, problem, topic=header.topic)
+
+
+def _chunk_fault(chunk: Chunk) -> Refused | None:
+    """Return why a chunk of the announced start cannot be filed; None if it can."""
+    if chunk.level != FULL or chunk.invalidate_all:
+        problem = "a hub requests values: level full, no invalidate_all"
+    elif chunk.floor > chunk.to_version:
+        problem = f"floor {chunk.floor} is above version {chunk.to_version}"
+    elif chunk.entries and chunk.resume_version != chunk.entries[-1].version:
+        problem = "a chunk is resumed after its last entry"
+    else:
+        return None
+    return refuse(Refusal.CHUNK, problem, retry_ms=AGAIN_MS, topic=chunk.topic)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...topics.streams.bulk import STUBS_BYTES_MAX
+from ...topics.streams.sender import STUBS_BYTES_MAX
 from ...topics.topic import FULL, MINIMAL, Entry, Topic, stub
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.messages.data import SOURCE_CATCH_UP, Chunk, Delta

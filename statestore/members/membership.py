@@ -19,7 +19,7 @@ from ...topics.policy import Policy
 from ...topics.topic import NONE
 from ...topics.wire.messages.connection import Channel, Hello, Role
 from ...topics.wire.messages.publishers import Have
-from ...topics.wire.messages.readers import Position, Status
+from ...topics.wire.messages.readers import Position, ReaderStatus
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
 LOST_LISTED_S: Final = 300.0  # a lost member is listed for so long: time for an operator to look
@@ -173,7 +173,7 @@ class Membership:
                 self._count(member, (position,), -1)
 
     def update(
-        self, member: Member, status: Status, *, lag_of: Callable[[Iterable[Position]], int]
+        self, member: Member, status: ReaderStatus, *, lag_of: Callable[[Iterable[Position]], int]
     ) -> None:
         """Record what a reader reports of itself; ``lag_of`` gives the lag of all its positions."""
         self.join(member, status.positions)

@@ -42,7 +42,7 @@ from ...topics.objects.names import parse_table_key, partition_keys, table_key, 
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.objects.tables import Column
 from ...topics.requests import RETRY_S, Requests
-from ...topics.streams.bulk import CREDIT_DEFAULT, pulled_cost
+from ...topics.streams.sender import CREDIT_DEFAULT, pulled_cost
 from ...topics.topic import Entry, value_of
 from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused

@@ -25,7 +25,7 @@ from zlib import crc32
 
 from ...topics.liveness import HEARTBEAT_MS
 from ...topics.requests import Requests
-from ...topics.streams.replica_set import TopicLevel, patience_s
+from ...topics.streams.followers import TopicLevel, patience_s
 from ...topics.turn import Turn
 from ...topics.wire.header import (
     HEARTBEAT_PREFIX,

@@ -17,9 +17,10 @@ from typing import Final
 
 from ...topics.errors import OverBudget
 from ...topics.objects.names import group_of, name_of
-from ...topics.streams.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ...topics.streams.follower import (
     LIVE,
+    Adopt,
+    Adopted,
     Apply,
     CaughtUp,
     Due,
@@ -27,13 +28,12 @@ from ...topics.streams.follower import (
     File,
     Follower,
     PeerAt,
-    Place,
-    Placed,
     Reset,
     StreamLost,
     Want,
 )
-from ...topics.streams.replica_set import Abandoned, ReplicaSet, Step, TopicLevel
+from ...topics.streams.followers import Abandoned, Followers, Step, TopicLevel
+from ...topics.streams.sender import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.turn import Turn
 from ...topics.wire.messages.connection import Refused
@@ -84,7 +84,7 @@ class TopicReplicas:
         self._next_id = next_id
         self._topics: dict[int, TopicReplica] = {}  # in the order in which they got their levels
         self.agreement = Agreement(self._topics.keys(), turn)
-        self._set = ReplicaSet(
+        self._followers = Followers(
             turn,
             next_id=next_id,
             credit_step=CREDIT_STEP,
@@ -98,7 +98,7 @@ class TopicReplicas:
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
-        return self._set.deadline
+        return self._followers.deadline
 
     @property
     def topics(self) -> tuple[int, ...]:
@@ -107,7 +107,7 @@ class TopicReplicas:
 
     def granted(self, stream: int) -> tuple[int, tuple[TopicLevel, ...]]:
         """Return the unused credit of a catch-up, and the topic levels that it still serves."""
-        return self._set.credit(stream), self._set.served_by(stream)
+        return self._followers.credit(stream), self._followers.served_by(stream)
 
     def __contains__(self, topic: int) -> bool:
         """Return whether ``topic`` is followed."""
@@ -123,7 +123,7 @@ class TopicReplicas:
 
     def topic_levels(self) -> tuple[TopicLevel, ...]:
         """Return each topic with each level at which it is followed right now."""
-        return self._set.topic_levels()
+        return self._followers.topic_levels()
 
     def level(self, topic: int) -> int:
         """Return the level at which ``topic`` is held."""
@@ -209,10 +209,10 @@ class TopicReplicas:
             replica = self._topics[topic]
             if replica.current.level == FULL:  # it is being lowered: end that at once
                 self._succeed(replica)
-            replica.coming = self._set.follow(topic, FULL)
+            replica.coming = self._followers.follow(topic, FULL)
             replica.staged = full_topic_view()
         else:
-            replica = self._topics[topic] = TopicReplica(self._set.follow(topic, FULL))
+            replica = self._topics[topic] = TopicReplica(self._followers.follow(topic, FULL))
             self.view.replace(topic, full_topic_view())
         replica.loading = True
         self.budget.reserve((topic, FULL), reserve_bytes)
@@ -230,11 +230,11 @@ class TopicReplicas:
             if replica.current.level == MINIMAL:
                 return
         if replica is not None and replica.is_live:
-            replica.coming = follower = self._set.follow(topic, MINIMAL)
+            replica.coming = follower = self._followers.follow(topic, MINIMAL)
         else:
             if replica is not None:
                 self._stop(self._topics.pop(topic).current)
-            follower = self._set.follow(topic, MINIMAL)
+            follower = self._followers.follow(topic, MINIMAL)
             self._topics[topic] = TopicReplica(follower)
         # If the hub sends no position in time, the follower requests a catch-up.
         follower.opened(self._next_id(), now=self._turn.now)
@@ -258,16 +258,16 @@ class TopicReplicas:
 
     def without_position(self) -> tuple[int, ...]:
         """Return the topics at minimal that have no position yet."""
-        followers = map(self._set.get, self._set.behind)
+        followers = map(self._followers.get, self._followers.behind)
         at_minimal = (one for one in followers if one is not None and one.level == MINIMAL)
         return tuple(one.topic for one in at_minimal if not one.epoch)
 
     def set_position(self, topic: int, at: tuple[int, int]) -> None:
         """Let ``topic`` follow at minimal from the hub's position ``at``, if it has none yet."""
         topic_level = (topic, MINIMAL)
-        follower = self._set.get(topic_level)
+        follower = self._followers.get(topic_level)
         if follower is not None and follower.state is not LIVE and not follower.epoch:
-            self._feed(topic_level, Place(*at))
+            self._feed(topic_level, Adopt(*at))
 
     # Facts
 
@@ -292,8 +292,8 @@ class TopicReplicas:
     def on_chunk(self, chunk: Chunk) -> None:
         """Take a part of a catch-up of an accepted start."""
         topic_level = chunk.topic, chunk.level
-        if not self._set.note_active(chunk.stream, topic_level):
-            if self._set.must_cancel(chunk.stream):
+        if not self._followers.note_active(chunk.stream, topic_level):
+            if self._followers.must_cancel(chunk.stream):
                 self._cancel(chunk.stream)
             return
         self._feed(topic_level, chunk)
@@ -305,7 +305,7 @@ class TopicReplicas:
 
     def on_catch_up_refused(self, refused: Refused) -> None:
         """Let the topics of a stream wait, or one topic, because the hub does not serve it now."""
-        for topic_level in self._set.served_by(refused.request):
+        for topic_level in self._followers.served_by(refused.request):
             if refused.topic in (-1, topic_level[0]):
                 self._feed(topic_level, refused)
         self._processed(refused.request, REFUSAL_COST)
@@ -316,7 +316,7 @@ class TopicReplicas:
             self.agreement.renew()
             return
         self.agreement.end()
-        if self._set.is_all_behind:
+        if self._followers.is_all_behind:
             return  # catch-ups bring what the hub has
         all_current, now = True, self._turn.now
         current_at = self.agreement.current_at
@@ -340,7 +340,7 @@ class TopicReplicas:
 
     def tick(self) -> None:
         """Let followers that are behind request a catch-up, first or again."""
-        for topic_level in self._set.overdue():
+        for topic_level in self._followers.overdue():
             self._feed(topic_level, Due())
 
     def lose_streams(self) -> None:
@@ -349,19 +349,19 @@ class TopicReplicas:
         Caller: the subscriptions at a registration, the session with catalogd for another start.
         Affects: followers that are behind, whose next catch-up begins at their position.
         """
-        for topic_level in self._set.lose_streams():
+        for topic_level in self._followers.lose_streams():
             self._feed(topic_level, StreamLost())
 
     def request(self) -> None:
         """Send one request for all that is wanted, the namespace and small topics first."""
         self.has_work = False
         order = sorted(
-            self._set.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
+            self._followers.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
         )
         for topic_level in order:
             if not self.expected_bytes(topic_level):  # nobody knows its growth: room to begin with
                 self.resident_set.reserve(topic_level, CREDIT_DEFAULT)
-        request = self._set.request(order)
+        request = self._followers.request(order)
         if request is not None:
             self.catch_ups += 1
             self._turn.add(Send(Connection.BULK, request))
@@ -435,9 +435,9 @@ class TopicReplicas:
     def check(self) -> None:
         """Assert every invariant."""
         self.resident_set.check()
-        self._set.check()
+        self._followers.check()
         followers = {(f.topic, f.level) for one in self for f in one.followers()}
-        assert followers == set(self._set.topic_levels())
+        assert followers == set(self._followers.topic_levels())
         for topic, replica in self._topics.items():
             replica.check()
             assert topic == replica.topic
@@ -481,14 +481,14 @@ class TopicReplicas:
                 self.agreement.current_at[replica.topic] = self._turn.now
 
     def _feed(self, topic_level: TopicLevel, fact: Fact) -> None:
-        follower, replica = self._set.get(topic_level), self._topics.get(topic_level[0])
+        follower, replica = self._followers.get(topic_level), self._topics.get(topic_level[0])
         if follower is None or replica is None:
             return
         self.agreement.end()
         topic, epoch = topic_level[0], follower.epoch
-        for step in self._set.feed(topic_level, fact):
+        for step in self._followers.feed(topic_level, fact):
             self._apply(replica, topic_level, step)
-        if self._set.get(topic_level) is not follower:
+        if self._followers.get(topic_level) is not follower:
             return  # the topic was lowered or dropped to make room
         if follower.state is LIVE and topic_level[1] == FULL:
             replica.loading = False
@@ -516,10 +516,10 @@ class TopicReplicas:
             self._read_floor.mark_seen(topic)
         elif isinstance(step, Apply):
             self._apply_stubs(step.delta, held, live=live)
-        elif isinstance(step, Placed):
-            self._on_placed(step, live=live)
+        elif isinstance(step, Adopted):
+            self._on_adopted(step, live=live)
 
-    def _on_placed(self, step: Placed, *, live: bool) -> None:
+    def _on_adopted(self, step: Adopted, *, live: bool) -> None:
         """Begin at a position, and discard the pulled tables: they may be older and stale."""
         topic, version = step.topic, step.version
         self._invalidate_all(topic, step.epoch, version)
@@ -660,7 +660,7 @@ class TopicReplicas:
     def _stop(self, follower: Follower) -> None:
         """Stop ``follower``; its content stays."""
         self._set_changed = self.has_work = True
-        for stream in self._set.stop((follower.topic, follower.level)):
+        for stream in self._followers.stop((follower.topic, follower.level)):
             self._cancel(stream)
 
     def _cancel(self, stream: int) -> None:
@@ -688,7 +688,7 @@ class TopicReplicas:
             self._stop_coming(replica)
 
     def _processed(self, stream: int, cost: int) -> None:
-        credit = self._set.processed(stream, cost)
+        credit = self._followers.processed(stream, cost)
         if credit is not None:
             self._turn.add(Send(Connection.BULK, credit))
 

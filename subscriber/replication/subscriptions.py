@@ -18,7 +18,7 @@ from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError, WireError
 from ...topics.liveness import LOST_S
-from ...topics.streams.replica_set import TopicLevel
+from ...topics.streams.followers import TopicLevel
 from ...topics.topic import (
     ALL_OFFERED,
     FULL,
@@ -33,7 +33,14 @@ from ...topics.turn import Turn
 from ...topics.wire.codec import KEEP_ALIVE
 from ...topics.wire.messages.connection import Refused, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
-from ...topics.wire.messages.readers import Join, JoinAnswer, Joined, Position, Status, TopicState
+from ...topics.wire.messages.readers import (
+    Join,
+    JoinAnswer,
+    Joined,
+    Position,
+    ReaderStatus,
+    TopicState,
+)
 from ...topics.wire.refusal import Refusal
 from ..protocol.commands import Wake
 from ..protocol.effects import Connection, Effect, Registration, Send
@@ -46,7 +53,7 @@ ALIVE_S: Final = 0.9  # the next heartbeat after it brings a sign of life: each 
 ALIVE_S_MAX: Final = 1.25  # without a heartbeat; the hub suspects a reader after 2 s
 REJOIN_S: Final = 2.0  # readers that need nothing from a restarted hub join it over this time
 LAG_US: Final = 1_000_000  # a shorter lag is not reported: heartbeats make it
-NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
+NO_STATUS: Final = ReaderStatus(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one message
 
 
@@ -227,7 +234,7 @@ class Subscriptions:
         self._become(Joining.DUE)
         stays = self.planned is not None and welcomed is Welcomed.STAYED
         self._join_at = inf if stays else now
-        self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
+        self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a ReaderStatus
         self._status = NO_STATUS
         self.replicas.lose_streams()
 
@@ -554,7 +561,7 @@ class Subscriptions:
         else:
             moved = self.replicas.moved(self._reported)
             self._reported_at = agreement
-        self._status = status = Status(
+        self._status = status = ReaderStatus(
             positions=moved,
             lag_us=int(self.replicas.agreement.lag_max_s() * 1_000_000),
             held_bytes=budget.held_bytes,

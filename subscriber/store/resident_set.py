@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...topics.objects.names import group_of
-from ...topics.streams.replica_set import TopicLevel
+from ...topics.streams.followers import TopicLevel
 from ...topics.topic import (
     FULL,
     MINIMAL,
@@ -187,7 +187,7 @@ class ResidentSet:
     def make_room(self, topic_level: TopicLevel, size: int, *, group: bytes = b"") -> bool:
         """Evict pulled tables until ``size`` bytes more fit; return whether they do.
 
-        ``group``: the table that needs them; the policy may protect other tables from it.
+        ``group``: the table that needs them; the retention may protect other tables from it.
 
         Caller: the subscriptions before a topic is raised, this set before it installs content.
         Affects: readers of the evicted tables, whose next read pulls; guessed reservations.
@@ -240,7 +240,7 @@ class ResidentSet:
         self._guesses.discard(topic_level)
 
     def on_changed(self, topic: int, entries: Sequence[Entry]) -> None:
-        """Report changes that are about to be applied to the policy.
+        """Tell the retention of changes that are about to be applied.
 
         A PREFIX alone says that its table was dropped. It is left out if entries of the table come
         with it: then catalogd has read the table again.

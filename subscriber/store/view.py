@@ -62,7 +62,7 @@ SLOT_BYTES: Final = 8192  # of a slot; a wide table takes several slots
 HEADS_SHARE: Final = 0.125  # of the budget, which all slots together do not exceed
 
 Position = tuple[int, int]  # epoch, version
-NEVER: Final[Position] = (0, 0)
+NO_POSITION: Final[Position] = (0, 0)
 T = TypeVar("T")
 
 
@@ -74,7 +74,7 @@ class TopicView:
     held_bytes: int = 0  # accounted bytes of all groups
     hits: int = 0  # answers; readers count without a lock, so it may miss a few
     opening: object | None = None  # another object each time the topic opens; None: it is closed
-    reached: Position = NEVER  # the position of what is held, while the topic is open
+    reached: Position = NO_POSITION  # the position of what is held, while the topic is open
     pulled_only: bool = False  # the topic is at minimal: only changes of pulled tables are applied
     epoch: int = 0  # of all versions in ``groups``
     invalidated_to: int = 0  # a version: pulled content that is older was evicted
@@ -154,7 +154,7 @@ class View:
 
     # For the engine's thread
 
-    def open(self, topic: int, reached: Position = NEVER) -> None:
+    def open(self, topic: int, reached: Position = NO_POSITION) -> None:
         """Let memory answer for ``topic``, whose content is at the position ``reached``."""
         held = self.topics.setdefault(topic, TopicView())
         held.reached = reached
@@ -302,9 +302,9 @@ class View:
         return table_topic(key.db, key.table, self.num_topics)
 
     def reached(self, db: str, table: str) -> Position:
-        """Return the position up to which a table's topic is held; NEVER: it is not open."""
+        """Return the position up to which a table's topic is held; NO_POSITION: it is not open."""
         held = self.topics.get(table_topic(db, table, self.num_topics))
-        return held.reached if held is not None and held.opening is not None else NEVER
+        return held.reached if held is not None and held.opening is not None else NO_POSITION
 
     def unfollowed(self) -> Unfollowed:
         """Return the table topics that were never open since they were joined, or are not joined.
@@ -315,7 +315,7 @@ class View:
         missing = (
             topic
             for topic in range(num_topics)
-            if (held := topics.get(topic)) is None or held.reached == NEVER
+            if (held := topics.get(topic)) is None or held.reached == NO_POSITION
         )
         return Unfollowed(frozenset(missing), num_topics)
 
@@ -458,7 +458,7 @@ class ReadFloor:
     """The newest position of each topic from which anything was ever answered; it only rises.
 
     Memory and pulls answer only at or above it, so that no answer is older than an earlier answer.
-    It survives a drop of the topic. Each Introduction has it, so that catalogd compares lineages.
+    It survives a drop of the topic. Each ``Compare`` has it, so that catalogd compares lineages.
     """
 
     def __init__(self) -> None:
@@ -467,7 +467,7 @@ class ReadFloor:
 
     def of(self, topic: int) -> Position:
         """Return the lower bound of ``topic``."""
-        return self._bounds.get(topic, NEVER)
+        return self._bounds.get(topic, NO_POSITION)
 
     def answered(self, topic: int, position: Position) -> None:
         """Note that a reader gets an answer about ``topic`` as of ``position``.

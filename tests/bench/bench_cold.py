@@ -28,7 +28,7 @@ from topicast.tests.waiting import until
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.objects.selector import ALL
-from topicast.topics.streams.bulk import CREDIT_DEFAULT
+from topicast.topics.streams.sender import CREDIT_DEFAULT
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.catalog import Pull, Pulled

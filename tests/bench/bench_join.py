@@ -24,7 +24,7 @@ from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.report import at_most, beside, percentiles, quantile, say
 from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import blocks_of
-from topicast.topics.streams.replica_set import TopicLevel
+from topicast.topics.streams.followers import TopicLevel
 
 PARTITIONS: Final = 100_000
 JOINS: Final = 100

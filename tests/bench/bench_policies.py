@@ -77,7 +77,7 @@ def delta_cpu_us(policies: int) -> tuple[float, float]:
     frames = [encode(publisher.change(1, entry, VALUE)) for _ in range(DELTAS)]
     begin = time.process_time()
     for frame in frames:
-        link.send_all("data", driver.hub.put(BULK, frame, now=driver.now))
+        link.send_all("data", driver.hub.take_delta(BULK, frame, now=driver.now))
         link.poll(PAUSE_S)  # nothing arrives
     took_s = time.process_time() - begin
     link.poll(1.0)  # until the last has arrived

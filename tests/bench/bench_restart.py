@@ -18,8 +18,8 @@ from time import perf_counter
 from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.database import FILE_NAME
+from topicast.catalog.storage.loading import load_topics
 from topicast.catalog.storage.store import VALUES_OF
-from topicast.catalog.storage.topics import load_topics
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import RUNS, at_most, beside, best_s, say
 from topicast.tests.bench.stores import Write, opened, transaction, write

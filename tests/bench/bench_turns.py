@@ -41,7 +41,7 @@ from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Hello
 from topicast.topics.wire.messages.questions import ReadDrivers, ReadStatus, ReadSubscribers
-from topicast.topics.wire.messages.readers import DriverFacts, Position, Status
+from topicast.topics.wire.messages.readers import DriverFacts, Position, ReaderStatus
 from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
 TABLES: Final = 100_000
@@ -164,11 +164,11 @@ def _announced(name: str) -> DriverFacts:
     return DriverFacts(**driver_facts(facts))
 
 
-def _status(version: int) -> Status:
+def _status(version: int) -> ReaderStatus:
     """Return the position of as many topics as change in a second."""
     topics = range(version % 10, version % 10 + 10 * WRITES, 10)
     positions = tuple(Position(topic=one, level=FULL, epoch=1, version=version) for one in topics)
-    return Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=1)
+    return ReaderStatus(positions=positions, lag_us=0, held_bytes=0, budget_bytes=1)
 
 
 def main(bench: Bench) -> None:

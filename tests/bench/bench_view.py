@@ -36,7 +36,7 @@ from topicast.tests.bench.stores import blocks_of
 from topicast.topics.objects.names import parse_table_name, table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Partition
-from topicast.topics.streams.bulk import chunks
+from topicast.topics.streams.sender import chunks
 from topicast.topics.topic import (
     ENTRY_OVERHEAD_BYTES,
     FULL,

@@ -37,7 +37,7 @@ from topicast.tests.keys import client_for, user_keys
 from topicast.topics.keys.folder import CATALOGD
 from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.objects.names import block_key
-from topicast.topics.streams.bulk import SendTo
+from topicast.topics.streams.sender import SendTo
 from topicast.topics.topic import Entry
 from topicast.topics.turn import Tick
 from topicast.topics.wire import decode, encode

@@ -20,8 +20,8 @@ from topicast.catalog.ingest.loads.read_threads import ReadThreads
 from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
+from topicast.catalog.storage.loading import load_topics
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
-from topicast.catalog.storage.topics import load_topics
 from topicast.tests.catalog.stores import NOW_US, TOPICS, commit, entries_of, opened, transaction
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.tests.keys import PAIR, client, credential_of, own_link

@@ -17,7 +17,7 @@ from topicast.tests.keys import client_for
 from topicast.topics.keys.clients import Client
 from topicast.topics.objects.encoding.values import decode_block
 from topicast.topics.objects.names import table_key
-from topicast.topics.streams.bulk import SendTo
+from topicast.topics.streams.sender import SendTo
 from topicast.topics.topic import Topic
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import Refused

@@ -28,7 +28,7 @@ from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.keys import client_for
-from topicast.topics.streams.bulk import SendTo
+from topicast.topics.streams.sender import SendTo
 from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE, Topic
 from topicast.topics.turn import Tick
 from topicast.topics.wire.codec import is_large

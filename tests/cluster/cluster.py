@@ -41,7 +41,7 @@ from topicast.topics.wire.messages.catalog import (
 from topicast.topics.wire.messages.connection import Hello, KeepAlive, Welcome
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import Announce, Filed, Have
-from topicast.topics.wire.messages.readers import Drop, Dropped, Join, Joined, Status
+from topicast.topics.wire.messages.readers import Drop, Dropped, Join, Joined, ReaderStatus
 from topicast.topics.wire.messages.reports import Report, Reported
 
 HUBS = 2
@@ -51,8 +51,10 @@ ENTRIES_OF_A_STEP = 20  # if a core has no more entries than that; else so many 
 SETUPS = (Setup(), Setup(automatic=True), Setup())
 # Requests that are repeated where a connection was lost, and their answers: they may come twice.
 REPEATED = (
-    Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | KeepAlive
-) | (Pull | Sync | Synced | Report | Reported | Compare | Compared | Validate | Validated)
+    (Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped)
+    | (ReaderStatus | KeepAlive | Pull | Sync | Synced | Report | Reported)
+    | (Compare | Compared | Validate | Validated)
+)
 
 Way = tuple[str, str]  # the names of the sender and of the receiver
 Arrive = Callable[[bytes], None]

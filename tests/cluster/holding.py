@@ -9,7 +9,7 @@ from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.cluster.violation import Violation
-from topicast.topics.streams.replica_set import TopicLevel
+from topicast.topics.streams.followers import TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 
 

@@ -107,7 +107,7 @@ class HubProcess:
         if not self._is_connected(place):
             return
         if frame[4] == DELTA_KIND:
-            self._perform(map(Broadcast, self.hub.put(place, frame, now=self.world.now)))
+            self._perform(map(Broadcast, self.hub.take_delta(place, frame, now=self.world.now)))
         else:
             sender = self._client(place)
             if sender is not None:

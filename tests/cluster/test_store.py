@@ -9,8 +9,8 @@ import pytest
 
 from topicast.catalog.model.versions import Commit
 from topicast.catalog.model.window_state import WindowState, unpack_state
+from topicast.catalog.storage.loading import load_topics
 from topicast.catalog.storage.store import Store
-from topicast.catalog.storage.topics import load_topics
 from topicast.tests.catalog.stores import NOW_US, transaction
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.tests.strategies import value

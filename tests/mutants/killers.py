@@ -8,7 +8,7 @@ mutant and to run no line. That is a reason to read the test, and no more: its r
 another module, and the mutants are a sample. The test can go if another test says the same.
 Run: make killers ARGS="statestore/hub.py tests/statestore"
      make killers ARGS="statestore/hub.py statestore/content tests/statestore"  # as of all of them
-     make killers ARGS="statestore/hub.py:Hub.put tests/statestore"  # every mutant of a function
+     make killers ARGS="statestore/hub.py:Hub.take_delta tests/statestore"  # of a function
 """
 
 import argparse

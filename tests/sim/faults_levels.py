@@ -26,7 +26,7 @@ from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.clock import Clock
 from topicast.topics.errors import NoSuchObject
-from topicast.topics.streams.replica_set import ReplicaSet, TopicLevel
+from topicast.topics.streams.followers import Followers, TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
 from topicast.topics.wire.messages.catalog import Claimed, Pulled
 from topicast.topics.wire.messages.data import Chunk, Delta
@@ -61,7 +61,7 @@ class HoldsAnything(Budget):
         return True
 
 
-class GrantsCreditForAnything(ReplicaSet):
+class GrantsCreditForAnything(Followers):
     def __init__(self, **given: Any) -> None:
         super().__init__(**{name: given[name] for name in given if name != "expected_bytes"})
 

@@ -9,7 +9,7 @@ from topicast.statestore.content.policies import Policies
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.keys.clients import Clients
 from topicast.topics.policy import Policy
-from topicast.topics.streams.bulk import chunks
+from topicast.topics.streams.sender import chunks
 from topicast.topics.topic import Entry
 from topicast.topics.wire.messages.data import Delta
 

@@ -19,20 +19,21 @@ from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.content.ingest import Ingest
-from topicast.subscriber.engine.catalog_session import CatalogSession, PulledTables
+from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence
 from topicast.subscriber.replication.lineage import Lineage, Start
+from topicast.subscriber.replication.pulled_tables import PulledTables
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.subscriber.store.view import NEVER, Position, ReadFloor, TopicView, View
+from topicast.subscriber.store.view import NO_POSITION, Position, ReadFloor, TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import EVERYTHING, Scope, TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
-from topicast.topics.streams.bulk import Part, chunks
 from topicast.topics.streams.follower import LIVE, Apply, Fact, File, Follower, PeerAt
 from topicast.topics.streams.follower import Effect as FollowerEffect
+from topicast.topics.streams.sender import Part, chunks
 from topicast.topics.topic import NAMESPACE, Topic, table_topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.catalog import Claimed, Pull, Pulled
@@ -118,7 +119,7 @@ class PartOfAFloor(ReadFloor):
         self._floor, self._seen_of, self._raised_of = floor, tuple(seen), tuple(raised)
 
     def of(self, topic: int) -> Position:
-        return self._floor.of(topic) if (topic == NAMESPACE) in self._seen_of else NEVER
+        return self._floor.of(topic) if (topic == NAMESPACE) in self._seen_of else NO_POSITION
 
     def answered(self, topic: int, position: Position) -> None:
         if (topic == NAMESPACE) in self._raised_of:
@@ -147,7 +148,7 @@ class ForgetfulFloor(ReadFloor):
         self.dropped: set[int] = set()
 
     def of(self, topic: int) -> Position:
-        return NEVER if topic in self.dropped else super().of(topic)
+        return NO_POSITION if topic in self.dropped else super().of(topic)
 
     def raise_to(self, topic: int, position: Position) -> None:
         super().raise_to(topic, position)

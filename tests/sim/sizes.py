@@ -21,7 +21,7 @@ from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers
 from topicast.topics.objects.encoding.values import PartitionKind
 from topicast.topics.objects.tables import read_table
-from topicast.topics.streams import bulk, replica_set
+from topicast.topics.streams import followers, sender
 from topicast.topics.wire import codec, shapes
 
 LARGE_FROM_BYTES = 110
@@ -34,8 +34,8 @@ SIZES = (
     (chunked_comparison, "PARTITIONS_PER_CALL_MAX", 2),  # after lost events they are compared so
     (chunked_comparison, "SLICE_MAX", 1),
     (chunked_comparison, "DIFFERING_MAX", 2),
-    (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
-    (replica_set, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
+    (sender, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
+    (followers, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
     (replicas, "CREDIT_DEFAULT", 500),
     (replicas, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
@@ -45,7 +45,7 @@ SIZES = (
     (fetcher, "CREDIT_DEFAULT", 500),
     (publisher, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (publisher, "STUBS_BYTES_MAX", 200),  # or as an invalidate-all marker
-    (bulk, "STUBS_BYTES_MAX", 400),
+    (sender, "STUBS_BYTES_MAX", 400),
     (stub_deltas, "STUBS_BYTES_MAX", 400),
     (replicas, "STUBS_BYTES_MAX", 400),
 )
@@ -74,7 +74,7 @@ TIMES = (
     (usage, "_PER_S", log(2) / 0.5),
     (usage, "WINDOW_S", 0.8),
     (write_outbox, "RENEW_S", 0.15),
-    (reports, "LEASE_S", 0.5),
+    (reports, "INTENT_LAPSES_S", 0.5),
 )
 
 # One table is read from the same bytes by many, again and again: a tenth of a run.

@@ -19,7 +19,7 @@ from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.tests.strategies import value
 from topicast.topics.keys.clients import Client, Clients
-from topicast.topics.streams.bulk import Sender, chunks
+from topicast.topics.streams.sender import Sender, chunks
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.turn import Turn
 from topicast.topics.wire import decode, encode
@@ -259,7 +259,7 @@ class HubDriver:
 
     def put(self, delta: Delta, peer: bytes = BULK) -> None:
         """Put a delta; what the hub sends besides frames comes of the next tick."""
-        self.frames += self.hub.put(peer, encode(delta), now=self.now)
+        self.frames += self.hub.take_delta(peer, encode(delta), now=self.now)
         self.hub.check()
 
     def tick(self, after_s: float = 0.0) -> list[Message]:

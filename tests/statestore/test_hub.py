@@ -74,7 +74,7 @@ from topicast.topics.wire.messages.readers import (
     Join,
     JoinAnswer,
     Joined,
-    Status,
+    ReaderStatus,
     Wanted,
 )
 from topicast.topics.wire.refusal import request_id
@@ -320,7 +320,7 @@ def test_restarted_hub_is_filled_by_catch_ups_and_its_readers_keep_their_positio
     publisher.change(1)
     driver = HubDriver()
     driver.greet()
-    report = Status(positions=(at(1, 1),), lag_us=0, held_bytes=0, budget_bytes=0)
+    report = ReaderStatus(positions=(at(1, 1),), lag_us=0, held_bytes=0, budget_bytes=0)
     assert driver.receive(READER_CONTROL, report) == []
     assert have(epoch=0, start=0) in driver.connect(publisher)
     assert driver.status.topics_behind == 5
@@ -401,7 +401,7 @@ def test_keep_alive_is_a_sign_of_life_and_changes_nothing_else() -> None:
     driver, publisher = seeded()
     driver.put(publisher.change(1))
     driver.greet()
-    report = Status(positions=(at(1, 1),), lag_us=300_000, held_bytes=7, budget_bytes=9)
+    report = ReaderStatus(positions=(at(1, 1),), lag_us=300_000, held_bytes=7, budget_bytes=9)
     driver.receive(READER_CONTROL, report)
     before = member(driver)
     for _ in range(9):
@@ -607,7 +607,7 @@ def test_subscribers_that_answer_and_are_not_current_are_named_unless_catalogd_i
 
     def late(lag_s: float) -> list[str]:
         lag_us = int(lag_s * 1e6)
-        report = Status(positions=(), lag_us=lag_us, held_bytes=0, budget_bytes=0)
+        report = ReaderStatus(positions=(), lag_us=lag_us, held_bytes=0, budget_bytes=0)
         driver.receive(READER_CONTROL, report)
         return [one.what for one in verdict(driver.status).reasons]
 
@@ -833,7 +833,7 @@ def test_story_of_a_topic_has_what_was_stored_and_sent_of_it() -> None:
 
 def test_refusal_of_a_put_is_sent_behind_the_next_fact() -> None:
     driver, publisher = seeded()
-    assert driver.hub.put(b"nobody", encode(publisher.change(1)), now=driver.now) == ()
+    assert driver.hub.take_delta(b"nobody", encode(publisher.change(1)), now=driver.now) == ()
     assert codes(driver.tick()) == ["HELLO"]
 
 

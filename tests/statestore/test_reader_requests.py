@@ -16,8 +16,8 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
     want,
 )
-from topicast.topics.streams.bulk import chunk_cost
 from topicast.topics.streams.follower import LIVE, Due, Follower
+from topicast.topics.streams.sender import chunk_cost
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, NONE, tombstone
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk
@@ -31,7 +31,7 @@ from topicast.topics.wire.messages.readers import (
     JoinAnswer,
     Joined,
     Position,
-    Status,
+    ReaderStatus,
     TopicState,
     Wanted,
 )
@@ -61,8 +61,8 @@ def follows(driver: HubDriver, topic: int = 1) -> tuple[int, int]:
     return one.minimal_members, one.full_members
 
 
-def status(*positions: Position) -> Status:
-    return Status(positions=positions, lag_us=1_500_000, held_bytes=11, budget_bytes=22)
+def status(*positions: Position) -> ReaderStatus:
+    return ReaderStatus(positions=positions, lag_us=1_500_000, held_bytes=11, budget_bytes=22)
 
 
 def report(driver: HubDriver, *positions: Position) -> None:
@@ -135,7 +135,7 @@ def test_audits_count_as_a_reader_goes_on_with_them_also_after_it_has_begun_anew
 
 
 def test_reported_level_holds_until_the_next_report() -> None:
-    """P-JOIN-3: whether it comes in a Join, a Status or a Drop."""
+    """P-JOIN-3: whether it comes in a Join, a ReaderStatus or a Drop."""
     driver, _ = with_reader()
     join(driver, at(1), at(2))
     report(driver, at(2))
@@ -217,7 +217,7 @@ def test_join_before_any_catalogd_is_refused_for_a_while() -> None:
     ids=["join", "status", "catch-up", "status of no topic"],
 )
 def test_request_for_more_topics_than_there_are_is_refused(
-    peer: bytes, message: Join | Status | CatchUp, code: str
+    peer: bytes, message: Join | ReaderStatus | CatchUp, code: str
 ) -> None:
     driver, _ = with_reader()
     refusal = refused(driver.receive(peer, message))

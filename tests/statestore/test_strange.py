@@ -23,11 +23,11 @@ from topicast.topics.wire.messages.readers import (
     DriverFacts,
     Drop,
     Join,
-    Status,
+    ReaderStatus,
 )
 
 KINDS = {
-    READER_CONTROL: (Join, Drop, Status, DriverFacts, NamedFacts, LevelList, *HUB_ANSWERS),
+    READER_CONTROL: (Join, Drop, ReaderStatus, DriverFacts, NamedFacts, LevelList, *HUB_ANSWERS),
     READER_BULK: (CatchUp, Credit, Cancel),
     CONTROL: (Announce, ClientList, Introduction, Refused),
     BULK: (Refused,),

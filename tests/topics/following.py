@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topicast.topics.streams import bulk
+from topicast.topics.streams import sender
 from topicast.topics.streams.follower import (
     LIVE,
     SILENCE_S_MAX,
@@ -266,7 +266,7 @@ class Walk:
         self.want = None
 
     def parts(self, stream: int, wanted: Wanted, source: Topic) -> list[Any]:
-        found = bulk.chunks(stream, (wanted,), find=lambda _: source, stamp=lambda: (1, 0))
+        found = sender.chunks(stream, (wanted,), find=lambda _: source, stamp=lambda: (1, 0))
         return [part for _, part in found]
 
     def deliver_a_chunk(self, pick: Pick) -> None:
@@ -292,7 +292,7 @@ class Walk:
 def walk(pick: Pick, *, steps: int) -> None:
     """Let ``steps`` things happen to a reader, chunks being of one entry or few, then heal."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "CHUNK_BYTES_MAX", (1, 100, 300)[pick(0, 2)])
+        patch.setattr(sender, "CHUNK_BYTES_MAX", (1, 100, 300)[pick(0, 2)])
         walked = Walk()
         for _ in range(steps):
             walked.act(pick)

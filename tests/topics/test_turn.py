@@ -12,7 +12,7 @@ from topicast.topics.wire.messages.readers import (
     Drop,
     Join,
     Position,
-    Status,
+    ReaderStatus,
     Wanted,
 )
 
@@ -45,7 +45,7 @@ def position(topic: int) -> Position:
     [
         drop(1, 2),
         Join(request=1, positions=(position(1), position(2))),
-        Status(positions=(position(1), position(2)), lag_us=0, held_bytes=0, budget_bytes=0),
+        ReaderStatus(positions=(position(1), position(2)), lag_us=0, held_bytes=0, budget_bytes=0),
         CatchUp(
             stream=1,
             credit=1,

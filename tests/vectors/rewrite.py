@@ -148,7 +148,7 @@ from topicast.topics.wire.messages.readers import (
     JoinAnswer,
     Joined,
     Position,
-    Status,
+    ReaderStatus,
     TopicState,
     Wanted,
 )
@@ -348,7 +348,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
     ("dropped", Dropped(request=2)),
     (
         "status",
-        Status(
+        ReaderStatus(
             positions=(Position(topic=7, level=MINIMAL, epoch=EPOCH, version=41),),
             lag_us=900,
             held_bytes=70_000,

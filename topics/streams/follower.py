@@ -77,7 +77,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Adopted:
     """The position is ``version`` of ``epoch``; what changed up to it is not known."""
 
     topic: int
@@ -85,7 +85,7 @@ class Placed:
     version: int
 
 
-Effect = Apply | Reset | File | CaughtUp | Want | Placed
+Effect = Apply | Reset | File | CaughtUp | Want | Adopted
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +107,14 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Adopt:
     """The peer's position, which a follower without one takes: all later deltas will come."""
 
     epoch: int
     version: int
 
 
-Fact = Delta | Chunk | Refused | PeerAt | Place | StreamLost | Due
+Fact = Delta | Chunk | Refused | PeerAt | Adopt | StreamLost | Due
 
 
 class Follower:
@@ -159,8 +159,8 @@ class Follower:
                 self._on_chunk(fact)
             case PeerAt():
                 self._on_peer_at(fact)
-            case Place():
-                self._on_place(fact)
+            case Adopt():
+                self._on_adopt(fact)
             case Refused():
                 self._on_refused(fact)
             case StreamLost():
@@ -293,12 +293,12 @@ class Follower:
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         return queue
 
-    def _on_place(self, fact: Place) -> None:
+    def _on_adopt(self, fact: Adopt) -> None:
         assert self.state is BEHIND
         assert not self.epoch
         self.epoch, self.version = fact.epoch, fact.version
         self._progressed, self._silence_s = True, SILENCE_S
-        self._effects.append(Placed(self.topic, fact.epoch, fact.version))
+        self._effects.append(Adopted(self.topic, fact.epoch, fact.version))
         for delta in self._become_live():
             self._on_delta(delta)
 

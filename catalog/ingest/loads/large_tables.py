@@ -173,10 +173,10 @@ class LargeTables:
         """Read no more chunks of ``table``, if it is LOADING."""
         self._loads.pop(table, None)
 
-    def end_comparison(self, table: TableId, *, apart: bool = False) -> None:
-        """Have ``table``, if it is compared, read as a whole; ``apart``: in chunks."""
+    def end_comparison(self, table: TableId, *, chunked: bool = False) -> None:
+        """Have ``table``, if it is compared, read as a whole; ``chunked``: in chunks."""
         if table in self._comparisons:
-            extent = Extent.APART if apart else Extent.WHOLE
+            extent = Extent.CHUNKED if chunked else Extent.WHOLE
             seq = self._comparisons[table].need.seq
             self._need(table, Need(seq, extent, Incarnation.DOUBTED))
 
@@ -282,7 +282,7 @@ class LargeTables:
             return ()
         table = large.table
         if isinstance(large, ChunkedComparison):
-            self.end_comparison(table, apart=True)
+            self.end_comparison(table, chunked=True)
             return ()
         if large.rest is not None:
             large.refuse(error)
@@ -367,7 +367,7 @@ class LargeTables:
                 continue
             comparison.take_slice()
             if comparison.differs_much:
-                self.end_comparison(table, apart=True)
+                self.end_comparison(table, chunked=True)
             elif comparison.over:
                 del self._comparisons[table]
                 self._events.remove(table, comparison.need)

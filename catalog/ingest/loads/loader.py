@@ -174,7 +174,7 @@ class Loader:
         Only events of objects in ``scope`` count. Cost: O(the dirty tables in it).
         """
         loading = self.large.waiting(scope).values()
-        return min(self._backlog.oldest(scope), self._events.oldest(scope), *loading)
+        return min(self._backlog.oldest_gap(scope), self._events.oldest(scope), *loading)
 
     def awaited(self, scope: Scope, *, seq: int) -> tuple[TableId, int] | None:
         """Return an object that a sync of ``scope`` waits for, and how many objects it waits for.
@@ -185,10 +185,10 @@ class Loader:
         found = dict.fromkeys(self._events.tables(scope, seq=seq))
         loading = self.large.waiting(scope).items()
         found |= dict.fromkeys(table for table, oldest in loading if oldest <= seq)
-        waiting = self._backlog.count(scope) if self._backlog.seq <= seq else 0
+        waiting = self._backlog.count_resyncs(scope) if self._backlog.seq <= seq else 0
         if not (found or waiting):
             return None
-        return next(iter(found), None) or self._backlog.first(scope), len(found) + waiting
+        return next(iter(found), None) or self._backlog.first_resync(scope), len(found) + waiting
 
     def hasten(self, table: TableId) -> None:
         """Resync ``table``, if it needs that, before all other tables."""
@@ -380,11 +380,11 @@ class Loader:
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
                 self._events.remove((db, table), need)
-                if need.extent is Extent.APART:
+                if need.extent is Extent.CHUNKED:
                     need.seq = NEVER  # so that no sync waits for an unreadable table
                     self._errors[db, table] = fact.error
                     results += (TableUnreadable(table=(db, table), error=fact.error),)
-                need.widen(Extent.APART)  # chunks find a partition that cannot be read
+                need.widen(Extent.CHUNKED)  # chunks find a partition that cannot be read
                 self._events.add((db, table), need)
         self._read_again(read.needs)
         return results
@@ -451,7 +451,7 @@ class Loader:
         if self.large.absorb(table, need):
             return
         if need.whole and self.large.is_spoiled(table):
-            need.widen(Extent.APART)
+            need.widen(Extent.CHUNKED)
         known = self._dirty.get(table)
         if known is None:
             self._dirty[table] = need
@@ -483,13 +483,13 @@ class Loader:
         }
         together = {t: need for t, need in ready.items() if need.obj and not need.alone}
         if together and self._free() > 0:
-            few = sum(need.whole for need in together.values()) <= WHOLE_PER_READ_MAX
-            self._begin(together, few=few)
+            with_partitions = sum(need.whole for need in together.values()) <= WHOLE_PER_READ_MAX
+            self._begin(together, with_partitions=with_partitions)
         for table, need in ready.items():
             if table in together or self._free() <= 0:
                 continue
             if need.obj or self._loaded(table):
-                self._begin({table: need}, few=need.extent is not Extent.APART)
+                self._begin({table: need}, with_partitions=need.extent is not Extent.CHUNKED)
             else:  # partitions of a table that is not held
                 self._events.remove(table, self._dirty.pop(table))
 
@@ -502,7 +502,7 @@ class Loader:
     def _order_in_background(self) -> None:
         while self._backlog and self._free() > READS_KEPT:
             needs = self._backlog.take_whole(TABLES_PER_READ_MAX, self._partitioned)
-            few = bool(needs)
+            with_partitions = bool(needs)
             needs = needs or self._backlog.take(TABLES_PER_READ_MAX)
             for table in [one for one in needs if self.pending(one) or self.large.is_spoiled(one)]:
                 need = needs.pop(table)
@@ -512,12 +512,15 @@ class Loader:
                 if not (need.load or self._wanted(table)):  # read only whether the table exists
                     need.extent = Extent.STRUCT
             if needs:
-                self._begin(needs, few=few, together=False)
+                self._begin(needs, with_partitions=with_partitions, together=False)
 
-    def _begin(self, needs: dict[TableId, Need], *, few: bool, together: bool = True) -> None:
-        """Read ``needs`` in one read; if they are not ``few``, without the partitions.
+    def _begin(
+        self, needs: dict[TableId, Need], *, with_partitions: bool, together: bool = True
+    ) -> None:
+        """Read ``needs`` in one read.
 
-        ``together``: all tables of the read are published at once.
+        ``with_partitions``: else they are loaded afterwards, in chunks. ``together``: all tables of
+        the read are published at once.
         """
         requests = []
         for (db, name), need in needs.items():
@@ -525,7 +528,7 @@ class Loader:
                 self._events.add((db, name), need)  # the need is of the backlog, so not counted yet
             if name:
                 names = () if need.whole else tuple(need.names)
-                whole = need.whole and few
+                whole = need.whole and with_partitions
                 requests.append(
                     TableRequest(db=db, table=name, obj=need.obj, whole=whole, names=names)
                 )

@@ -170,7 +170,7 @@ class Materializer:
         held = self._tables.value(table)
         if held is None or held.partitions != COMPLETE or held.incarnation != incarnation:
             return False
-        return need.incarnation is Incarnation.DOUBTED and need.extent is not Extent.APART
+        return need.incarnation is Incarnation.DOUBTED and need.extent is not Extent.CHUNKED
 
     def _drop(self, table: TableId, source: int) -> None:
         self._loader.discard(table)

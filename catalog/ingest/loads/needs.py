@@ -32,7 +32,7 @@ class Extent(IntEnum):
     PARTITIONS = 0  # some, by name
     STRUCT = 1  # also the table's own struct
     WHOLE = 2  # also all its partitions
-    APART = 3  # the struct first, then the partitions in chunks: one of them may be unreadable
+    CHUNKED = 3  # the struct first, then the partitions in chunks: one of them may be unreadable
 
 
 class Incarnation(IntEnum):
@@ -75,7 +75,7 @@ class Need:
     @property
     def alone(self) -> bool:
         """Whether the table is read by itself: a read with others failed, or a pull waits."""
-        return self.refused != TOGETHER or self.extent is Extent.APART
+        return self.refused != TOGETHER or self.extent is Extent.CHUNKED
 
     def merge(self, other: "Need") -> None:
         """Add the need ``other`` of the same table."""
@@ -164,17 +164,17 @@ class Backlog:
         """Return whether ``table`` waits to be read again."""
         return table in self._resync
 
-    def oldest(self, scope: Scope) -> int:
+    def oldest_gap(self, scope: Scope) -> int:
         """Return the number of the oldest gap if a table in ``scope`` needs a resync, or NEVER."""
-        return self.seq if self.seq != NEVER and self.count(scope) else NEVER
+        return self.seq if self.seq != NEVER and self.count_resyncs(scope) else NEVER
 
-    def count(self, scope: Scope) -> int:
+    def count_resyncs(self, scope: Scope) -> int:
         """Return how many tables in ``scope`` need a resync. Cost: O(1)."""
         if scope.table:
             return scope in self._resync
         return self._dbs[scope.db] if scope.db else len(self._resync)
 
-    def first(self, scope: Scope) -> TableId:
+    def first_resync(self, scope: Scope) -> TableId:
         """Return one of the next tables in ``scope`` that need a resync; else the scope's name."""
         some = islice(self._resync, LOOKED_AT_MAX)
         return next(filter(scope.includes, some), (scope.db, scope.table))

@@ -44,7 +44,7 @@ WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; a larger table has only its
 SAMPLED_MAX: Final = 64  # of the newest events, whose size says how many events fit in a poll
 CLOSE_S: Final = 0.2  # for each thread; timeouts of calls end a thread that hangs
 
-Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
+ReadOrder = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
 Answer = (
     Polled
     | Identified
@@ -70,8 +70,8 @@ class ReadThreads:
         self._connect = connect
         self._deliver = deliver
         self._metastores: list[Metastore] = []  # a connection for each thread that has worked
-        self._orders: SimpleQueue[Order | None] = SimpleQueue()  # None ends one thread
-        self._polls: SimpleQueue[Order | None] = SimpleQueue()
+        self._orders: SimpleQueue[ReadOrder | None] = SimpleQueue()  # None ends one thread
+        self._polls: SimpleQueue[ReadOrder | None] = SimpleQueue()
         works = [(self._orders, f"reader-{n}") for n in range(threads)] + [(self._polls, "poller")]
         self._threads = [
             threading.Thread(target=self._work, args=(orders,), name=name, daemon=True)
@@ -83,7 +83,7 @@ class ReadThreads:
         for thread in self._threads:
             thread.start()
 
-    def order(self, order: Order) -> None:
+    def order(self, order: ReadOrder) -> None:
         """Have a free thread perform ``order``."""
         (self._polls if isinstance(order, Poll | Identify) else self._orders).put(order)
 
@@ -98,7 +98,7 @@ class ReadThreads:
         for metastore in tuple(self._metastores):
             metastore.close()
 
-    def _work(self, orders: "SimpleQueue[Order | None]") -> None:
+    def _work(self, orders: "SimpleQueue[ReadOrder | None]") -> None:
         metastore: Metastore | None = None
         while (order := orders.get()) is not None:
             if metastore is None:
@@ -109,7 +109,7 @@ class ReadThreads:
             metastore.close()  # ``close`` misses a connection that was made after it
 
 
-def perform(metastore: Metastore, order: Order) -> Answer:
+def perform(metastore: Metastore, order: ReadOrder) -> Answer:
     """Perform ``order`` on ``metastore`` in the calling thread; a failure is also a fact."""
     match order:
         case Poll() | Identify():

@@ -4,7 +4,7 @@
        └─unknown──a poll that began later──▶ known by now, or NO_OBJECT
     altered, named ──table or database known──▶ its version rises; unknown: nothing to raise
     intent ──stored──▶ its number written, failed, abandoned ──▶ done
-       └─no report of its driver for LEASE_S──▶ taken for written
+       └─no report of its driver for INTENT_LAPSES_S──▶ taken for written
 
 The key of a write is its driver and number, so a repeated report has one effect. Reports never
 create an object: only the metastore does.
@@ -37,7 +37,7 @@ from ...model.tables import Tables
 from ...model.versions import WriteId, WriteRow, WriterRow
 from .locations import Locations
 
-LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for written
+INTENT_LAPSES_S: Final = 30.0  # without a report of a driver, its intents are taken for written
 DRIVERS_MAX: Final = 1000  # with more, catalogd forgets the driver that reported longest ago
 OPEN_MAX: Final = 1000  # intents of one driver
 DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeated reports
@@ -109,7 +109,7 @@ class Reports:
     @property
     def deadline(self) -> float | None:
         """When ``lapse`` may have something to do; None: not before a driver reports an intent."""
-        times = [0.0 if at is None else at + LEASE_S for at in self._reported_at.values()]
+        times = [0.0 if at is None else at + INTENT_LAPSES_S for at in self._reported_at.values()]
         return min(times, default=None)
 
     def knows(self, report: Report, policy: Policy | None = None) -> bool:
@@ -154,7 +154,7 @@ class Reports:
         for name, at in tuple(self._reported_at.items()):
             if at is None:
                 self._reported_at[name] = now
-            elif now >= at + LEASE_S:
+            elif now >= at + INTENT_LAPSES_S:
                 del self._reported_at[name]
                 self._lapse(name)
 

@@ -18,7 +18,7 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.publisher import Unacknowledged, delta_of_transaction, withhold
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.streams.bulk import STUBS_BYTES_MAX
+from topicast.topics.streams.sender import STUBS_BYTES_MAX
 from topicast.topics.topic import (
     FULL,
     MINIMAL,

@@ -24,8 +24,8 @@ from topicast.topics.objects.selector import (
     by_names,
     by_values,
 )
-from topicast.topics.streams import bulk
-from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
+from topicast.topics.streams import sender
+from topicast.topics.streams.sender import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import value_of
 from topicast.topics.wire.messages.catalog import (
     Pull,
@@ -177,8 +177,8 @@ def test_pull_finds_a_place_where_all_streams_are_without_credit(core: Alone) ->
     core.step()
     assert answered(core) == []
     due_s = core.catalog.dispatcher.deadline - core.catalog.turn.now
-    assert 0 < due_s <= bulk.STALLED_S, "catalogd looks again by itself"
-    core.wait(bulk.STALLED_S + 0.1)
+    assert 0 < due_s <= sender.STALLED_S, "catalogd looks again by itself"
+    core.wait(sender.STALLED_S + 0.1)
     core.turn(1)
     assert [peer for peer, _ in answered(core)] == [b"late"]
 

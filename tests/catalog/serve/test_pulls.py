@@ -12,7 +12,7 @@ from topicast.tests.catalog.holding import Holding, T, parts, struct
 from topicast.topics.objects.encoding.values import decode_block, decode_listing
 from topicast.topics.objects.names import TableId, block_key, table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
-from topicast.topics.streams.bulk import Part, pulled_cost
+from topicast.topics.streams.sender import Part, pulled_cost
 from topicast.topics.topic import VALUE, value_of
 from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes

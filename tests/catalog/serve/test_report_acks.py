@@ -3,7 +3,7 @@
 import pytest
 
 from topicast.catalog.ingest.events.poller import Poll
-from topicast.catalog.ingest.writes.reports import LEASE_S
+from topicast.catalog.ingest.writes.reports import INTENT_LAPSES_S
 from topicast.catalog.model.versions import Commit
 from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
@@ -96,7 +96,7 @@ def test_intent_lapses_by_time_alone(core: Alone) -> None:
     """P-REPORT-4."""
     core.answer_to(report("d.t", state=INTENT), Reported)
     before = core.catalog.version_log.versions()
-    core.turn(int(LEASE_S / TURN_S) - 2)
+    core.turn(int(INTENT_LAPSES_S / TURN_S) - 2)
     assert core.catalog.version_log.versions() == before
     core.turn(10)
     assert core.catalog.version_log.versions() > before

@@ -23,7 +23,7 @@ from topicast.tests.keys import client
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, by_filter
-from topicast.topics.streams.bulk import STREAMS_PER_PEER_MAX
+from topicast.topics.streams.sender import STREAMS_PER_PEER_MAX
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.history.history_thread import ReadStore
-from topicast.catalog.ingest.writes.reports import LEASE_S
+from topicast.catalog.ingest.writes.reports import INTENT_LAPSES_S
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client
@@ -233,7 +233,7 @@ def test_intent_to_write_a_table_that_is_not_seen_is_never_taken_for_written(cor
     writes = (write(1, "hidden.orders", INTENT), write(2, "file:/w/hidden/orders", INTENT))
     found = report(core, *writes)
     assert isinstance(found, Reported)
-    core.wait(LEASE_S * 2)
+    core.wait(INTENT_LAPSES_S * 2)
     assert versions(core) == before
     assert core.catalog.reports.intents == 0
 

@@ -25,7 +25,7 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.tests.strategies import value
 from topicast.topics.streams.follower import RETRY_S, SILENCE_S, FollowerState
-from topicast.topics.streams.replica_set import CANCEL_AGAIN_S
+from topicast.topics.streams.followers import CANCEL_AGAIN_S
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from topicast.statestore.content.stub_deltas import catch_up_stubs, minimal, stub_bytes
 from topicast.tests.statestore.hub_driver import KEY, PublisherPeer, chunk
 from topicast.tests.strategies import value
-from topicast.topics.streams.bulk import STUBS_BYTES_MAX
+from topicast.topics.streams.sender import STUBS_BYTES_MAX
 from topicast.topics.topic import (
     FULL,
     MINIMAL,

@@ -16,11 +16,11 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER
-from topicast.topics.wire.messages.readers import Join, Position, Status
+from topicast.topics.wire.messages.readers import Join, Position, ReaderStatus
 
 
-def status(*positions: Position) -> Status:
-    return Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=0)
+def status(*positions: Position) -> ReaderStatus:
+    return ReaderStatus(positions=positions, lag_us=0, held_bytes=0, budget_bytes=0)
 
 
 def measured(driver: HubDriver) -> tuple[int, float]:

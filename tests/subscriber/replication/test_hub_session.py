@@ -22,7 +22,7 @@ from topicast.subscriber.replication.hub_session import (
     HubSession,
 )
 from topicast.topics.liveness import HEARTBEAT_MS
-from topicast.topics.streams.replica_set import TopicLevel
+from topicast.topics.streams.followers import TopicLevel
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
 from topicast.topics.turn import Turn
 from topicast.topics.wire.header import (

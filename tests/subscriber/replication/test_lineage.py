@@ -14,7 +14,7 @@ from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
 from topicast.topics.errors import StaleMetadata
-from topicast.topics.streams import bulk
+from topicast.topics.streams import sender
 from topicast.topics.streams.follower import Follower
 from topicast.topics.topic import FULL, NAMESPACE
 from topicast.topics.wire.messages.catalog import Compare, Compared
@@ -129,7 +129,7 @@ def test_queued_deltas_are_part_of_what_is_compared() -> None:
 def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bulk, "CHUNK_BYTES_MAX", 500)
+    monkeypatch.setattr(sender, "CHUNK_BYTES_MAX", 500)
     shopping = late()
     shopping.alter(Chunk, lambda chunk: () if chunk.last and chunk.topic == topic else chunk)
     topic = shopping.topic("shop.sales")

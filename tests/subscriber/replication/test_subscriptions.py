@@ -25,7 +25,7 @@ from topicast.topics.wire.messages.readers import (
     Join,
     JoinAnswer,
     Joined,
-    Status,
+    ReaderStatus,
 )
 
 HUB, READER = "hub-0", "reader-0"
@@ -302,7 +302,7 @@ def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again(
     shopping = late()
     shopping.pass_time(2)
     joins, catch_ups = len(shopping.messages(Join)), len(shopping.messages(CatchUp))
-    statuses = len(shopping.messages(Status))
+    statuses = len(shopping.messages(ReaderStatus))
     shopping.cluster.cut.add((HUB, READER))
     shopping.pass_time(silent_s)
     hellos = len(shopping.messages(Hello))
@@ -315,7 +315,7 @@ def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again(
     shopping.pass_time(2)
     assert len(shopping.messages(Join)) == joins
     assert len(shopping.messages(CatchUp)) == catch_ups
-    found = shopping.messages(Status)[statuses:]
+    found = shopping.messages(ReaderStatus)[statuses:]
     assert {one.topic for status in found for one in status.positions} == named
 
 
@@ -525,12 +525,12 @@ def test_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
     assert [[one.topic for one in request.wanted] for request in again] == [[last]]
 
 
-def signs(shopping: Shopping, *, seconds: float) -> list[Status | KeepAlive]:
+def signs(shopping: Shopping, *, seconds: float) -> list[ReaderStatus | KeepAlive]:
     """Return the signs of life that the reader gives in so many seconds."""
     before = len(shopping.sent)
     shopping.pass_time(seconds)
     sent = [message for way, message in shopping.sent[before:] if way[0] == READER]
-    return [message for message in sent if isinstance(message, Status | KeepAlive)]
+    return [message for message in sent if isinstance(message, ReaderStatus | KeepAlive)]
 
 
 def idle(**setup: object) -> Shopping:
@@ -554,7 +554,7 @@ def test_reader_gives_a_sign_of_life_once_a_second_while_there_is_a_hub() -> Non
 def test_first_report_to_a_hub_names_everything_and_the_next_only_what_moved() -> None:
     """P-LIVE-5."""
     shopping = idle()
-    report = shopping.messages(Status)[-1]
+    report = shopping.messages(ReaderStatus)[-1]
     assert {one.topic for one in report.positions} == set(sizes())
     stats = shopping.stats()
     assert (report.held_bytes, report.budget_bytes) == (stats.held_bytes, stats.budget_bytes)
@@ -584,7 +584,7 @@ def test_hub_that_is_restarted_is_named_each_position_once() -> None:
     """P-LIVE-5: by the Join of all topics."""
     shopping = idle()
     restart_hub(shopping)
-    reports = [one for one in signs(shopping, seconds=6) if isinstance(one, Status)]
+    reports = [one for one in signs(shopping, seconds=6) if isinstance(one, ReaderStatus)]
     assert {one.topic for one in shopping.messages(Join)[-1].positions} == set(sizes())
     assert [one.positions for one in reports] == [()]
     assert reports[-1].budget_bytes == shopping.stats().budget_bytes
@@ -597,11 +597,11 @@ def test_report_names_no_position_until_the_first_join_is_answered() -> None:
     shopping = idle()
     shopping.hold(HUB, READER, Joined)
     restart_hub(shopping)
-    before = [one for one in signs(shopping, seconds=4) if isinstance(one, Status)]
+    before = [one for one in signs(shopping, seconds=4) if isinstance(one, ReaderStatus)]
     assert before
     assert {one.positions for one in before} == {()}
     shopping.release()
-    reports = [one for one in signs(shopping, seconds=3) if isinstance(one, Status)]
+    reports = [one for one in signs(shopping, seconds=3) if isinstance(one, ReaderStatus)]
     assert {one.topic for one in reports[0].positions} == set(sizes())
     assert listed(shopping) == (len(sizes()), 0)
 
@@ -612,7 +612,7 @@ def test_join_is_followed_by_a_report_of_what_has_moved_since() -> None:
     topic = shopping.topic("shop.orders")
     shopping.leave("shop.orders")
     shopping.join("shop.orders")
-    reports = [one for one in signs(shopping, seconds=3) if isinstance(one, Status)]
+    reports = [one for one in signs(shopping, seconds=3) if isinstance(one, ReaderStatus)]
     assert {one.topic for report in reports for one in report.positions} == {topic}
     assert listed(shopping) == (len(sizes()), 0)
 
@@ -632,13 +632,13 @@ def test_reader_that_lags_reports_its_lag_every_second_until_it_does_not() -> No
     behind(shopping)
     shopping.pass_time(2)
     lagging = signs(shopping, seconds=3)
-    lags_s = [one.lag_us / 1e6 for one in lagging if isinstance(one, Status)]
+    lags_s = [one.lag_us / 1e6 for one in lagging if isinstance(one, ReaderStatus)]
     assert len(lags_s) == len(lagging) == 3
     assert lags_s == sorted(lags_s)
     assert lags_s[0] >= 1
     shopping.release()
     first, *others = signs(shopping, seconds=4)
-    assert isinstance(first, Status)
+    assert isinstance(first, ReaderStatus)
     assert first.lag_us < 1_000_000
     assert set(others) == {KeepAlive()}
 

@@ -22,7 +22,7 @@ from topicast.tests.subscriber.store.cycles import TOPICS
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.encoding.values import COMPLETE, TableValue, encode_table_value
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.streams.replica_set import TopicLevel
+from topicast.topics.streams.followers import TopicLevel
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, Entry, table_topic
 
 

@@ -16,6 +16,8 @@ from topicast.topics.streams.follower import (
     RETRY_S,
     RETRY_S_MAX,
     SILENCE_S,
+    Adopt,
+    Adopted,
     Apply,
     CaughtUp,
     Due,
@@ -23,8 +25,6 @@ from topicast.topics.streams.follower import (
     File,
     Follower,
     PeerAt,
-    Place,
-    Placed,
     Reset,
     StreamLost,
 )
@@ -57,7 +57,7 @@ def test_follower_that_is_placed_goes_on_with_the_deltas_that_came_before() -> N
     late = (delta(10, 11, level=MINIMAL), replace(delta(11, 12, level=MINIMAL), start=2))
     for one in (early, *late):
         assert follower.handle(one, now=0) == ()
-    assert follower.handle(Place(5, 10), now=1) == (Placed(7, 5, 10), *map(Apply, late))
+    assert follower.handle(Adopt(5, 10), now=1) == (Adopted(7, 5, 10), *map(Apply, late))
     assert (follower.state, follower.epoch, follower.version) == (LIVE, 5, 12)
     assert follower.deadline is None
     follower.check()

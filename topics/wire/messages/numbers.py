@@ -82,7 +82,7 @@ from .questions import (
     ReadVersions,
     ReadWriter,
 )
-from .readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Dropped, Join, Joined, Status
+from .readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Dropped, Join, Joined, ReaderStatus
 from .reports import Report, Reported, Sweep, Swept
 
 NUMBERS: Final[dict[int, type[Message]]] = {
@@ -93,7 +93,7 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     5: Joined,
     6: Drop,
     7: Dropped,
-    8: Status,
+    8: ReaderStatus,
     9: Bye,
     10: Have,
     11: Announce,

@@ -72,7 +72,7 @@ class Dropped(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status(Message):
+class ReaderStatus(Message):
     """The report of a reader about itself; topics that it does not name are where they were.
 
     ``audits``: tables of which it has compared its answers with catalogd, since its start, and

@@ -603,12 +603,12 @@ def test_tables_that_need_a_resync_are_counted_by_what_they_are_in() -> None:
     backlog.resync(tables, seq=7)
     backlog.resync(tables[:1], seq=8)
     scopes = Scope(), Scope("a"), Scope("b"), Scope("c"), Scope("a", "t"), Scope("a", "v")
-    assert [backlog.count(scope) for scope in scopes] == [3, 2, 1, 0, 1, 0]
-    assert [backlog.oldest(scope) for scope in scopes] == [7, 7, 7, NEVER, 7, NEVER]
-    assert backlog.first(Scope("b")) == ("b", "t")
+    assert [backlog.count_resyncs(scope) for scope in scopes] == [3, 2, 1, 0, 1, 0]
+    assert [backlog.oldest_gap(scope) for scope in scopes] == [7, 7, 7, NEVER, 7, NEVER]
+    assert backlog.first_resync(Scope("b")) == ("b", "t")
     backlog.take_one(("b", "t"))
     backlog.check()
-    assert (backlog.oldest(Scope("b")), backlog.oldest(Scope("a"))) == (NEVER, 7)
+    assert (backlog.oldest_gap(Scope("b")), backlog.oldest_gap(Scope("a"))) == (NEVER, 7)
 
 
 def test_only_tables_that_were_never_read_can_be_left_out() -> None:

@@ -14,7 +14,7 @@ from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import group_of, table_of
 from topicast.topics.policy import Policy
-from topicast.topics.streams.bulk import SendTo
+from topicast.topics.streams.sender import SendTo
 from topicast.topics.topic import NAMESPACE, PREFIX
 from topicast.topics.wire.messages.catalog import Sync, Synced
 from topicast.topics.wire.messages.data import (

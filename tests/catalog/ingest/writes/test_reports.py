@@ -7,7 +7,7 @@ import pytest
 
 from topicast.catalog.ingest.writes import reports as module
 from topicast.catalog.ingest.writes.locations import Locations
-from topicast.catalog.ingest.writes.reports import LEASE_S, Reports
+from topicast.catalog.ingest.writes.reports import INTENT_LAPSES_S, Reports
 from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
 from topicast.catalog.model.versions import Commit, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
@@ -278,7 +278,7 @@ def test_intent_that_has_ended_is_over(world: World, states: tuple[int, ...], wr
     for state in states:
         world.report(write(1, state))
     assert world.reports.intents == 0
-    world.lapse(LEASE_S)
+    world.lapse(INTENT_LAPSES_S)
     assert len(world.written()) == written
 
 
@@ -286,12 +286,12 @@ def test_intent_of_a_silent_driver_is_taken_for_written_once(world: World) -> No
     """P-REPORT-4."""
     world.report(write(1, INTENT))
     world.reports.take()
-    world.lapse(LEASE_S - 0.1)
+    world.lapse(INTENT_LAPSES_S - 0.1)
     assert world.written() == ()
     world.lapse(0.1)
     assert len(world.written()) == 1
     assert world.reports.take()[:2] == ((), ((DRIVER, 1),))
-    world.lapse(LEASE_S)
+    world.lapse(INTENT_LAPSES_S)
     assert world.written() == ()
     assert world.reports.tally.reported_writes_lapsed == 1
     assert world.reports.deadline is None
@@ -303,7 +303,7 @@ def test_writer_of_each_version_is_told_once_also_of_a_write_that_was_never_repo
     world.report(write(1, INTENT), write(2))
     (reported,) = world.written()
     assert world.reports.take()[2] == ((reported.topic, reported.to_version, DRIVER),)
-    world.lapse(LEASE_S)
+    world.lapse(INTENT_LAPSES_S)
     (lapsed,) = world.written()
     assert world.reports.take()[2] == ((lapsed.topic, lapsed.to_version, DRIVER),)
     assert world.reports.take()[2] == ()
@@ -313,7 +313,7 @@ def test_driver_that_reports_keeps_its_intents(world: World) -> None:
     """P-REPORT-4."""
     world.report(write(1, INTENT))
     for _ in range(3):
-        world.lapse(LEASE_S - 0.1)
+        world.lapse(INTENT_LAPSES_S - 0.1)
         world.report(write(1, INTENT))
     assert world.written() == ()
 
@@ -321,7 +321,7 @@ def test_driver_that_reports_keeps_its_intents(world: World) -> None:
 def test_driver_that_comes_back_after_its_lease_changes_the_data_again(world: World) -> None:
     """P-REPORT-4: what it wrote after its intent lapsed has not been published."""
     world.report(write(1, INTENT))
-    world.lapse(LEASE_S)
+    world.lapse(INTENT_LAPSES_S)
     world.written()
     world.report(write(1))
     assert len(world.written()) == 1
@@ -334,7 +334,7 @@ def test_leases_begin_anew_after_a_restart(world: World) -> None:
     world.reports = world.made(*fresh)
     world.lapse(1000.0)
     assert world.written() == ()
-    world.lapse(LEASE_S)
+    world.lapse(INTENT_LAPSES_S)
     assert len(world.written()) == 1
 
 

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import control_messages
 from topicast.tests.strategies import entries as any_entries
-from topicast.topics.streams import bulk
-from topicast.topics.streams.bulk import (
+from topicast.topics.streams.sender import (
     CHUNK_COST,
     CHUNK_ENTRIES_MAX,
     CREDIT_MAX,
+    REFUSAL_COST,
+    RETRY_MS,
+    RETRY_MS_MAX,
+    STALLED_S,
     STREAMS_MAX,
     STREAMS_PER_PEER_MAX,
+    STUBS_BYTES_MAX,
     Part,
     Sender,
     SendTo,
@@ -201,7 +205,7 @@ def test_cancelled_stream_sends_no_more() -> None:
 
 def busy(sender: Sender, peer: bytes) -> bool:
     """Tell whether one more stream of ``peer`` is refused."""
-    return retry_ms(sender, peer) == bulk.RETRY_MS
+    return retry_ms(sender, peer) == RETRY_MS
 
 
 def retry_ms(sender: Sender, peer: bytes) -> int:
@@ -235,7 +239,7 @@ def test_stream_without_credit_gives_its_place_to_another_peer_and_to_none_of_it
     assert peers(sender.send_some(1)) == b"a"
     turn.now += 1
     assert peers(sender.send_some(1)) == b"b"
-    turn.now += bulk.STALLED_S - 1.1
+    turn.now += STALLED_S - 1.1
     assert busy(sender, b"d"), "none has waited for so long"
     turn.now += 0.2
     sender.credit(b"b", 1, 10)
@@ -245,9 +249,9 @@ def test_stream_without_credit_gives_its_place_to_another_peer_and_to_none_of_it
     sender.credit(b"a", 1, 1000)
     assert peers(sender.send_some(1000)).count(b"a") == 0, "it has ended"
     assert len(sender) == 1, "the others were sent to their ends"
-    turn.now += bulk.STALLED_S
-    assert (b"b", 1) in sender.end_stalled(bulk.STALLED_S)
-    assert sender.stalled_at > turn.now - bulk.STALLED_S
+    turn.now += STALLED_S
+    assert (b"b", 1) in sender.end_stalled(STALLED_S)
+    assert sender.stalled_at > turn.now - STALLED_S
 
 
 def test_peers_that_find_no_room_come_again_in_their_order() -> None:
@@ -256,7 +260,7 @@ def test_peers_that_find_no_room_come_again_in_their_order() -> None:
     assert [busy(sender, peer) for peer in (b"a", b"b")] == [False, False]
     waiting = [b"%04d" % number for number in range(1000)]
     pauses_ms = [retry_ms(sender, peer) for peer in waiting]
-    assert pauses_ms[::16] == [min(100 * n, bulk.RETRY_MS_MAX) for n in range(1, 64)]
+    assert pauses_ms[::16] == [min(100 * n, RETRY_MS_MAX) for n in range(1, 64)]
     assert [retry_ms(sender, peer) for peer in waiting] == pauses_ms, "they keep their places"
     sender.remove_peer(b"a")
     assert [retry_ms(sender, peer) for peer in waiting[:2]] == [0, 100]
@@ -333,7 +337,7 @@ def test_invalidate_all_marker_stands_for_a_snapshot_at_minimal(wanted: Wanted) 
 
 def test_invalidate_all_marker_stands_for_more_stubs_than_a_frame_holds() -> None:
     """P-CATCH-14."""
-    rows = bulk.STUBS_BYTES_MAX // 40
+    rows = STUBS_BYTES_MAX // 40
     topic = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows))], version=2)
     [only] = answered(topic, want(1, MINIMAL))
     assert (only.snapshot, only.invalidate_all) == (False, True)
@@ -342,7 +346,7 @@ def test_invalidate_all_marker_stands_for_more_stubs_than_a_frame_holds() -> Non
 
 def test_stubs_may_fill_a_frame_to_its_last_byte() -> None:
     """P-CATCH-14."""
-    most, left = divmod(bulk.STUBS_BYTES_MAX, row_bytes(stub(value(2, b"%06d" % 0))))
+    most, left = divmod(STUBS_BYTES_MAX, row_bytes(stub(value(2, b"%06d" % 0))))
     rows = [value(2, b"%06d" % n) for n in range(most - 1)]
     for more, too_many in ((left, False), (left + 1, True)):
         longer = value(2, b"%06d" % most + b"k" * more)
@@ -437,7 +441,7 @@ def test_cost_of_a_chunk_covers_its_frame(entry: Entry) -> None:
 def test_refusal_names_the_stream_and_the_topic() -> None:
     """P-CATCH-11."""
     found = list(chunks(9, (want(0),), find=lambda _: RETRY, stamp=lambda: (3, 4)))
-    assert found == [(bulk.REFUSAL_COST, replace(RETRY, request=9, topic=7))]
+    assert found == [(REFUSAL_COST, replace(RETRY, request=9, topic=7))]
 
 
 @pytest.mark.parametrize(
@@ -454,7 +458,7 @@ def test_sender_that_lags_behind_what_was_given_refuses(wanted: Wanted) -> None:
     [reported] = answer(topic_of([value(1)], version=5), wanted)
     assert isinstance(reported, Refused)
     assert (reported.request, reported.code, reported.topic) == (9, "LAGGING", 7)
-    assert reported.retry_ms == bulk.RETRY_MS
+    assert reported.retry_ms == RETRY_MS
 
 
 def test_reader_ahead_by_its_position_is_current() -> None:

@@ -1,4 +1,4 @@
-"""Bulk: the sending half of large answers, under byte credit and fair between peers.
+"""Sender: the sending half of large answers, under byte credit and fair between peers.
 
     open ──▶ parts wait ──credit──▶ one part of each peer in turn ──▶ last part: closed
 

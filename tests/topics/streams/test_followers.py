@@ -9,28 +9,28 @@ import pytest
 
 from topicast.tests.topics.following import chunk, delta
 from topicast.topics.backports import Self
-from topicast.topics.streams.bulk import CREDIT_DEFAULT
 from topicast.topics.streams.follower import (
     LIVE,
     SILENCE_S,
+    Adopt,
+    Adopted,
     CaughtUp,
     Due,
     Fact,
     PeerAt,
-    Place,
-    Placed,
     Reset,
     StreamLost,
     Want,
 )
-from topicast.topics.streams.replica_set import (
+from topicast.topics.streams.followers import (
     CANCELLED_MAX,
     PATIENCE_S_MAX,
     Abandoned,
-    ReplicaSet,
+    Followers,
     Step,
     TopicLevel,
 )
+from topicast.topics.streams.sender import CREDIT_DEFAULT
 from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.connection import Refused
@@ -54,8 +54,8 @@ class Reader:
         return self.expected.get(topic_level[0], 0)
 
 
-class TimedSet(ReplicaSet):
-    """A replica set whose time a test sets."""
+class TimedSet(Followers):
+    """Followers whose time a test sets."""
 
     def __init__(self, turn: Turn[object], **limits: Any) -> None:
         super().__init__(turn, **limits)
@@ -157,8 +157,8 @@ def test_position_that_comes_in_a_catch_up_abandons_its_stream() -> None:
     one.follow(1, MINIMAL)
     assert [type(step) for step in one.at(0.0).feed((1, MINIMAL), Due())] == [Want]
     assert one.at(0.0).request(one.wanted) is not None
-    steps = list(one.at(0.1).feed((1, MINIMAL), Place(5, 10)))
-    assert steps == [Placed(1, 5, 10), Abandoned(1)]
+    steps = list(one.at(0.1).feed((1, MINIMAL), Adopt(5, 10)))
+    assert steps == [Adopted(1, 5, 10), Abandoned(1)]
     one.check()
     assert (one.behind_count, one.served_by(1), one.deadline) == (0, (), None)
     assert not one.at(0.2).note_active(1, (1, MINIMAL))

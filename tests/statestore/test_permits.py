@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.statestore.content.validation import (
-    LIMITED_PEERS_MAX,
-    REFUSAL_EVERY_S,
-    RefusalLimiter,
-    role_fault,
-)
+from topicast.statestore.permits import role_fault
+from topicast.statestore.replies import LIMITED_PEERS_MAX, REFUSAL_EVERY_S, RefusalLimiter
 from topicast.tests.statestore.hub_driver import HubDriver, hello, refused
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import PROTOCOL, PROTOCOL_MIN
@@ -21,13 +17,13 @@ from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import HUB_ANSWERS
 from topicast.topics.wire.refusal import request_id
 
-VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "wire_v1.json"
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "wire_v1.json"
 EVERYBODY = {f"{role.name} {channel.name}" for role in Role for channel in Channel}
 ON_CONTROL = {sender for sender in EVERYBODY if sender.endswith("CONTROL")}
 UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes first
     "Join": {"READER CONTROL"},
     "Drop": {"READER CONTROL"},
-    "Status": ON_CONTROL,
+    "ReaderStatus": ON_CONTROL,
     "KeepAlive": {"READER CONTROL"},
     **{one.__name__: {"READER CONTROL", "OPERATOR CONTROL"} for one in HUB_ANSWERS},
     "ReadWriter": ON_CONTROL,

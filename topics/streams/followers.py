@@ -1,11 +1,11 @@
-"""Replica set: the followers of many topics, driven through catch-ups of one peer.
+"""Followers: those of many topics, driven through catch-ups of one peer.
 
     fact ──▶ follower ──Want──▶ wants ──one CatchUp for all──▶ stream ──chunks──▶ followers
                                             ▲                    │ Credit, as chunks are processed
                                             └─── overdue, lost ──┘
 
-A hub has a replica set to follow its publisher, a subscriber to follow its hub. The owner applies
-the steps that ``feed`` yields, and sends the messages.
+A hub has followers of its publisher, a subscriber has followers of its hub. The owner applies the
+steps that ``feed`` yields, and sends the messages.
 Invariants: a stream without a topic is closed, so that its late chunks can be cancelled; a stream
 never has more credit than CREDIT_DEFAULT, nor more than the bytes that its topics are expected to
 bring, but at least one byte: with none it would never end.
@@ -20,10 +20,10 @@ from ..newest import Newest
 from ..wire.messages.connection import Refused
 from ..wire.messages.data import Chunk
 from ..wire.messages.readers import CatchUp, Credit, Wanted
-from .bulk import CREDIT_DEFAULT
 from .follower import (
     LIVE,
     SILENCE_S,
+    Adopted,
     Apply,
     CaughtUp,
     Due,
@@ -31,11 +31,11 @@ from .follower import (
     File,
     Follower,
     PeerAt,
-    Placed,
     Reset,
     StreamLost,
     Want,
 )
+from .sender import CREDIT_DEFAULT
 
 ANSWERS_MAX: Final = 4  # how many times as long as its last answer the next of a peer may take
 PATIENCE_S_MAX: Final = 60.0  # but no longer: 1,000 readers that join at once wait for each other
@@ -52,7 +52,7 @@ class Abandoned:
     stream: int
 
 
-Step = Apply | Reset | File | CaughtUp | Want | Placed | Abandoned
+Step = Apply | Reset | File | CaughtUp | Want | Adopted | Abandoned
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Stream:
     used: int = 0  # bytes processed since the last look at whether to grant more
 
 
-class ReplicaSet:
+class Followers:
     """The followers by topic and level, and the catch-ups that they wait for."""
 
     def __init__(
