@@ -11,7 +11,7 @@ import pytest
 from topicast.tests.hive.releases import RealMetastore
 from topicast.tests.integration.machine import LONG, Machine, machine_of, run, stack
 
-SHORT = 200
+SHORT = 120
 EVERY_KIND = 2_000  # operations, in which there is each kind
 
 
