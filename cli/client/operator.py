@@ -213,7 +213,11 @@ class Operator:
         """
         wanted = Order(request=0, sender=sender, order=order, arguments=arguments)
         with self._catalog() as catalogd:
-            return catalogd.request(wanted, kind, timeout_s=self.timeout_s)
+            try:
+                return catalogd.request(wanted, kind, timeout_s=self.timeout_s)
+            except NotReady as error:
+                text = f"{order} is not done after {self.timeout_s:g} s, and may still be done"
+                raise NotReady(f"catalogd at {self.welcome.catalog_address}: {text}") from error
 
     @contextmanager
     def _catalog(self) -> Iterator[Conversation]:

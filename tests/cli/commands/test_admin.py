@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -86,6 +87,21 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
         ),
         what="the mode, with nothing left to be sent",
     )
+
+
+def test_order_that_waits_for_the_metastore_is_not_said_to_be_unanswered(
+    served: Served, hive: EmbeddedMetastore
+) -> None:
+    assert hive.pid is not None
+    os.kill(hive.pid, signal.SIGSTOP)
+    try:
+        done = topicast(
+            "refresh", "default", f"--statestores={served.statestores}", "--timeout_s=1"
+        )
+    finally:
+        os.kill(hive.pid, signal.SIGCONT)
+    assert done.returncode == 4
+    assert "refresh is not done after 1 s, and may still be done" in done.stderr
 
 
 def test_order_that_was_carried_out_is_a_sentence() -> None:
