@@ -36,11 +36,9 @@ WATCHDOG: Final = pytest.StashKey[Watchdog]()
 ROOT = Path(__file__).resolve().parent.parent
 SERVED = ("admin", "debug", "drivers", "keys", "show", "status", "topics")  # by one pair of daemons
 GROUPS = {  # files that one process runs, by folder and by how their names begin
-    "tests/spark/": {  # each group shares two drivers; what is in no group has its own
+    "tests/spark/": {  # a group shares two drivers; what is in no group has its own
         "": ("test_key_content.py", "test_planning", "test_run.py"),
-        "refreshes": ("test_refresh",),
-        "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pip"),
-        "others": ("test_", "jvm/"),
+        "drivers": ("test_", "jvm/"),
     },
     "tests/cli/": {
         "edge": (

@@ -19,10 +19,9 @@ from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.content.ingest import Ingest
-from topicast.subscriber.engine.catalog_session import CatalogSession
+from topicast.subscriber.engine.catalog_session import CatalogSession, PulledTables
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence
 from topicast.subscriber.replication.lineage import Lineage, Start
-from topicast.subscriber.replication.pulled_tables import PulledTables
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.subscriber.store.resident_set import ResidentSet
