@@ -518,8 +518,9 @@ class Subscriber:
         Raises:
             OverBudget: together they do not fit; says the bytes needed.
             UsageError: there is no such topic or level, or the level is not offered.
-            StaleMetadata: the number of topics has changed meanwhile, so that each has other
-                tables: join again.
+            StaleMetadata: another thread has dropped one of them meanwhile, or has joined it at
+                another level, and the others are joined; or the number of topics has changed, so
+                that each has other tables.
         """
         if arguments.text(level, "level") not in LEVELS:
             raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")

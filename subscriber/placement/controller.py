@@ -18,6 +18,7 @@ from ...topics.errors import StaleMetadata, TopicastError
 from ...topics.objects.names import table_key
 from ...topics.topic import (
     FULL,
+    LEVELS,
     MINIMAL,
     MINIMAL_BYTES,
     NAMESPACE,
@@ -409,8 +410,12 @@ class _JoinWait(Wait[None]):
         error = self.failure()
         if error is not None:
             raise error
-        joined = self._replicas.joined
-        return DONE if all(joined(topic, self._level) for topic in self._topics) else None
+        level, is_joining = self._level, self._subscriptions.is_joining
+        for topic in self._topics:
+            if not is_joining(topic, level):
+                text = f"topic {topic} was dropped, or joined at another level, meanwhile"
+                raise StaleMetadata(f"{text}: if it is still wanted at {LEVELS[level]}, join again")
+        return DONE if all(self._replicas.joined(one, level) for one in self._topics) else None
 
     def keys(self) -> tuple[Key, ...]:
         return self._topics

@@ -201,6 +201,12 @@ class Subscriptions:
         """Return why a join by hand has failed."""
         return self._failures.get(topic)
 
+    def is_joining(self, topic: int, level: int) -> bool:
+        """Return whether ``topic`` is at ``level``, or is being brought to it."""
+        if topic in self._raising:
+            return level == FULL
+        return self.replicas.target_level(topic) == level
+
     def take_outgrown(self) -> list[int]:
         """Return the topics that outgrew their room since the last call."""
         topics, self.outgrown = self.outgrown, []
@@ -459,6 +465,7 @@ class Subscriptions:
         for topic in sorted(topics, key=replicas.level, reverse=True):  # the first make room
             self._raising.pop(topic, None)
             replicas.lower(topic)
+            self._wake(topic)  # a join at full may wait
 
     def _raised_together(self, states: Mapping[int, TopicState]) -> list[tuple[int, ...]]:
         """Return the topics that are to be raised and have answers, as they were joined."""

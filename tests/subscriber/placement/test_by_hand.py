@@ -9,9 +9,10 @@ from topicast.subscriber.client.subscriber import Subscriber
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
-from topicast.topics.errors import NotReady, OverBudget, UsageError
+from topicast.topics.errors import NotReady, OverBudget, StaleMetadata, UsageError
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages.data import Chunk
+from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.readers import Drop, Join, Joined
 
 HUB, READER = "hub-0", "reader-0"
@@ -33,6 +34,20 @@ def join(shopping: Shopping, topics: object, level: str = "full") -> None:
 
 def drop(shopping: Shopping, topics: object) -> None:
     shopping.call(lambda catalog: catalog.drop(topics))  # type: ignore[arg-type]  # any
+
+
+def begin_join(shopping: Shopping, topics: tuple[int, ...]) -> list[StaleMetadata]:
+    """Begin a join; return a list to which its error is added."""
+    errors: list[StaleMetadata] = []
+
+    def body(catalog: Subscriber) -> None:
+        try:
+            catalog.join(topics)
+        except StaleMetadata as error:
+            errors.append(error)
+
+    shopping.begin(body)
+    return errors
 
 
 def followed(shopping: Shopping) -> dict[int, str]:
@@ -115,11 +130,31 @@ def test_level_that_is_not_offered_is_named_with_its_topic() -> None:
 def test_topic_that_was_dropped_meanwhile_does_not_hold_up_the_others() -> None:
     shopping = wide()
     shopping.hold(HUB, READER, Joined)
-    shopping.begin(lambda catalog: catalog.join((0, 1, 2)))
+    joining = begin_join(shopping, (0, 1, 2))
     drop(shopping, 1)
     shopping.cluster.mend(hold=True)
     shopping.pass_time(0.5)
+    assert "topic 1 was dropped" in str(*joining)
     assert followed(shopping) == {0: "full", 2: "full", NAMESPACE: "full"}
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "held_back"), [("none", Joined), ("minimal", Joined), ("none", Chunk)]
+)
+def test_join_that_waits_ends_at_once_when_its_topic_is_dropped_or_lowered(
+    otherwise: str, held_back: type[Message]
+) -> None:
+    shopping = wide()
+    shopping.hold(HUB, READER, held_back)
+    joining = begin_join(shopping, (5, 6))
+    shopping.pass_time(0.5)
+    assert joining == []
+    shopping.begin(lambda catalog: catalog.join((6,), otherwise))
+    shopping.pass_time(0.01)
+    assert str(*joining) == (
+        "topic 6 was dropped, or joined at another level, meanwhile: if it is still wanted at "
+        "full, join again"
+    )
 
 
 def test_no_topic_at_all_is_joined_at_once() -> None:
