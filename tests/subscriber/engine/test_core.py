@@ -11,6 +11,7 @@ from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.commands import Command, Started
 from topicast.subscriber.protocol.effects import Connection
+from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
@@ -74,6 +75,19 @@ def test_what_is_held_ages_while_the_machine_sleeps() -> None:
     shopping.pass_time(2)
     assert shopping.columns("shop.orders") == ("id", "new")
     assert shopping.stats().staleness_s < 1
+
+
+@pytest.mark.parametrize("late", range(4))
+def test_start_ends_when_the_last_topic_comes_whichever_that_is(late: int) -> None:
+    shopping = Shopping(late=True, start=False)
+    held_back = NetworkOrder(("hub-0", "reader-0"), "Chunk", late, hold=True, left=99)
+    shopping.cluster.orders.append(held_back)
+    reader = shopping.reader
+    worker = shopping.begin(lambda _: reader.workers[-1].call(reader.member.ready, timeout_s=60))
+    shopping.pass_time(1.5)
+    assert worker.alive
+    shopping.release()
+    assert not worker.alive
 
 
 def test_all_is_current_as_of_the_last_heartbeat_that_every_topic_agrees_with() -> None:
