@@ -45,7 +45,7 @@ from ..topics.wire.messages.questions import (
     ReadTopics,
     ReadVerdict,
 )
-from .content.ingest import FollowedTopic
+from .content.ingest import IngestedTopic
 from .members.drivers import AnnouncedDriver
 from .members.membership import Member, Membership
 
@@ -290,7 +290,7 @@ def _catalogd(status: HubStatus) -> Iterator[Reason]:
         )
 
 
-def topic_status(number: int, followed: FollowedTopic, membership: Membership) -> HubTopic:
+def topic_status(number: int, followed: IngestedTopic, membership: Membership) -> HubTopic:
     """Return the status of one topic."""
     topic = followed.topic
     return HubTopic(

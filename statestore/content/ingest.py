@@ -67,7 +67,7 @@ ToPublisher = CatchUp | Credit | Cancel | Filed | Refused
 
 
 @dataclass(slots=True)
-class FollowedTopic:
+class IngestedTopic:
     """One topic: what the hub holds of it, and the follower of the publisher that fills it."""
 
     follower: Follower
@@ -119,9 +119,7 @@ class Ingest:
         self.catalog_name = ""  # under which it has announced itself
         self.watermark = 0  # of the newest heartbeat of which all versions are reached
         self.offers = ALL_OFFERED  # the levels that readers may join
-        self.followed: dict[
-            int, FollowedTopic
-        ] = {}  # by topic, the same as followed by ``_followers``
+        self.followed: dict[int, IngestedTopic] = {}  # by topic, as ``_followers`` follow them
         self.last_delta_at = 0.0  # seconds
         self._has_minimal = has_minimal
         self._policies = policies
@@ -361,7 +359,7 @@ class Ingest:
         if self.memory is not None:
             self.memory.warm.clear()
         self.followed = {
-            topic: FollowedTopic(self._followers.follow(topic, FULL), self._new_topic(topic))
+            topic: IngestedTopic(self._followers.follow(topic, FULL), self._new_topic(topic))
             for topic in topics
         }
         self._unseeded = len(self.followed)
@@ -372,12 +370,12 @@ class Ingest:
             return Topic()
         return LimitedTopic(number, self.memory.warm)
 
-    def _feed(self, followed: FollowedTopic, fact: Fact) -> tuple[bytes, ...]:
+    def _feed(self, followed: IngestedTopic, fact: Fact) -> tuple[bytes, ...]:
         """Apply what ``fact`` means for a topic; return the frames to broadcast."""
         steps = self._followers.feed((followed.follower.topic, FULL), fact)
         return tuple(frame for step in steps for frame in self._apply(followed, step))
 
-    def _apply(self, followed: FollowedTopic, step: Step) -> tuple[bytes, ...]:
+    def _apply(self, followed: IngestedTopic, step: Step) -> tuple[bytes, ...]:
         match step:
             case Apply(delta=delta):
                 self._file(followed, delta.entries, delta.to_version)
@@ -402,13 +400,13 @@ class Ingest:
                 assert_never(step)
         return ()
 
-    def _file(self, followed: FollowedTopic, entries: tuple[Entry, ...], to_version: int) -> None:
+    def _file(self, followed: IngestedTopic, entries: tuple[Entry, ...], to_version: int) -> None:
         followed.topic.file(entries)
         followed.topic.version = followed.filed = to_version
         self._unacknowledged[followed.follower.topic] = to_version
 
     def _caught_up(
-        self, followed: FollowedTopic, chunk: Chunk, from_version: int
+        self, followed: IngestedTopic, chunk: Chunk, from_version: int
     ) -> tuple[bytes, ...]:
         topic = followed.topic
         topic.version = max(from_version, chunk.to_version)

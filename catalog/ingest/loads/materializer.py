@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ....topics.backports import assert_never
-from ....topics.objects.encoding.structs import Requested
+from ....topics.objects.encoding.structs import RequestedStructs
 from ....topics.objects.encoding.values import COMPLETE
 from ....topics.objects.names import TableId
 from ....topics.objects.tables import VIEW
@@ -135,7 +135,7 @@ class Materializer:
             self._drop(table, source)
             return
         if read.thrift is None or not need.whole:
-            changes = Requested(need.names, read.partitions)
+            changes = RequestedStructs(need.names, read.partitions)
             self._tables.write_partitions(
                 table, changes, thrift=read.thrift, source=source, data=need.data
             )

@@ -64,7 +64,7 @@ class Structs(Mapping[str, bytes]):
 
 
 @dataclass(frozen=True, slots=True)
-class Requested(Mapping[str, bytes | None]):
+class RequestedStructs(Mapping[str, bytes | None]):
     """The structs of ``names``; None of a partition that does not exist."""
 
     names: Collection[str]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from topicast.topics.objects.encoding.structs import KEPT_BYTES_MAX, Requested, Structs
+from topicast.topics.objects.encoding.structs import KEPT_BYTES_MAX, RequestedStructs, Structs
 
 LONG = bytes(range(256)) * 128  # what all partitions have in common
 
@@ -44,7 +44,7 @@ def test_what_is_kept_of_many_is_less_than_two_replies() -> None:
 
 
 def test_partition_that_was_requested_and_does_not_exist_is_none() -> None:
-    changes = Requested({"ds=1": None, "ds=2": None}, {"ds=1": b"one"})
+    changes = RequestedStructs({"ds=1": None, "ds=2": None}, {"ds=1": b"one"})
     assert dict(changes) == {"ds=1": b"one", "ds=2": None}
     assert len(changes) == 2
     with pytest.raises(KeyError):
