@@ -1,6 +1,6 @@
 """Applied: how long after a change was broadcast its readers report that they have applied it.
 
-    put ──▶ VersionTimes of the topic ◀──first version that a reader had not──  ReaderStatus
+    delta ──▶ VersionTimes of the topic ◀──first version that a reader had not──  ReaderStatus
 
 By the hub's own clock, so that no two hosts' clocks are compared. A reader reports after each
 heartbeat at most, so that up to one period of the time is its pause before the report.
