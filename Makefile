@@ -37,7 +37,7 @@ install: $(STAMP)  ## set up .venv (downloads once)
 run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by itself
 	@$(BIN)/topicast quickstart $(ARGS)
 
-# Measured on 2 cores: 865 s with four processes; a third or a fifth one made it slower before. Each has a stack of its own.
+# Measured on 2 cores: 559 to 575 s with four processes, 1,050 s of processor. Each process has a stack of its own.
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
 	@$(BIN)/python -m pytest --numprocesses=4 $(ARGS)
 

@@ -76,7 +76,7 @@ from .leadership import Leadership
 from .members.applied import AppliedTimes
 from .members.drivers import Drivers
 from .members.membership import MEMBERS_MAX, Member, Membership
-from .permits import client_fault, hello_fault, role_fault
+from .members.permits import client_fault, hello_fault, role_fault
 from .reader_requests import ReaderRequest, ReaderRequests
 from .replies import Replies
 from .status import HubCounts, HubStatus, driver_status, subscriber_status, topic_status

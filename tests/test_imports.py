@@ -73,12 +73,12 @@ ONE_WAY = {
     "statestore": (
         *("effects", "members", "content", "reader_requests", "status", "introspection"),
         *(
-            *("data_subscriptions", "heartbeats", "permits", "replies", "admission"),
+            *("data_subscriptions", "heartbeats", "replies", "admission"),
             *("leadership", "hub", "config"),
         ),
         "statestored",
     ),
-    "statestore/members": ("membership", "drivers", "applied"),
+    "statestore/members": ("permits", "membership", "drivers", "applied"),
     "statestore/content": ("stub_deltas", "policies", "ingest"),
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "reconcile", "content"),

@@ -13,7 +13,7 @@ def test_rows_name_the_files_that_have_to_change() -> None:
     ("row", "file", "fault"),
     [
         ("one more flag", "cli/pages/config.py", "is not named"),
-        ("one more message", "statestore/permits.py", "is not named"),
+        ("one more message", "statestore/members/permits.py", "is not named"),
         ("one more message", "topics/wire/refusal.py", "is not named"),
         ("carry one more field of a table to Spark", "cli/commands/show.py", "is not named"),
         (

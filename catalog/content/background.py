@@ -53,7 +53,7 @@ class Background:
         return self._unchecked is not None
 
     def check_some(self) -> bool:
-        """Look at the next CHECKED_AT_ONCE known tables; load those whose content is missing.
+        """Look at the next CHECKED_AT_ONCE known tables; load a table if its content is missing.
 
         After a start, or a change of the mode, this goes once through all tables. Returns False
         when no table is left. Cost: about 30 µs a table.

@@ -28,7 +28,7 @@ class AdmitGranted:
     """Pairs of the granter's public key and the granted client."""
 
     def of(self, listed: Clients) -> dict[str, Client]:
-        """Return the granted clients, by public key, whose granters are in ``listed``.
+        """Return, by public key, the clients to which a client of ``listed`` has given a grant.
 
         Each has the present policy of its granter.
         """

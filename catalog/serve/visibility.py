@@ -17,7 +17,7 @@ from ...topics.wire.messages.fields import Cell
 from ...topics.wire.refusal import Refusal
 
 _NO_TABLE: Final = ""  # the name of no database and of no table
-_WITHOUT_METASTORES_WORDS: Final = {
+_WITHOUT_METASTORES_WORDS: Final[dict[str, str]] = {
     Refusal.LAGGING: "the sync is not finished",
     Refusal.NO_EVENTS: PROBLEM,
     Refusal.SOURCE: "the metastore does not answer",
@@ -67,11 +67,7 @@ def visible_part(found: Inspected, policy: Policy | None) -> Inspected:
 
 def plain(refused: Refused) -> Refused:
     """Return ``refused`` without the words of the metastore."""
-    text = next(
-        (text for code, text in _WITHOUT_METASTORES_WORDS.items() if code == refused.code),
-        refused.message,
-    )
-    return replace(refused, message=text)
+    return replace(refused, message=_WITHOUT_METASTORES_WORDS.get(refused.code, refused.message))
 
 
 def _visible(claim: Claimed, policy: Policy) -> Claimed:

@@ -188,7 +188,7 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
         code = INTERRUPTED
     except OSError as error:
         if error.errno in _UNWRITABLE:
-            complain(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
+            complain(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
         elif error.errno != errno.EPIPE:  # else the next command of the pipe has read enough
             raise
         _discard_output()  # Python would fail again

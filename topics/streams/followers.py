@@ -1,4 +1,4 @@
-"""Followers: those of many topics, driven through catch-ups of one peer.
+"""Followers: one for each topic and level, driven through catch-ups of one peer.
 
     fact ──▶ follower ──Want──▶ wants ──one CatchUp for all──▶ stream ──chunks──▶ followers
                                             ▲                    │ Credit, as chunks are processed

@@ -159,7 +159,7 @@ class Poller:
         self.polled_at = -inf  # when that poll began
         self.polled_on = 0  # the connection that answered that poll
         self.newest = window.last_id if window else 0  # the newest event that the metastore named
-        self._current_at = -inf  # when a poll began last whose events are all published
+        self._current_at = -inf  # when the last poll began of which every event is published
         self.seq = 0  # arrival number of the newest events
         # Windows by seq, not yet published. Of more than STATES_MAX every other one is dropped, so
         # that catalogd reads a few more events again after a crash.

@@ -33,7 +33,7 @@ class Transactions:
         return len(self._written)
 
     def dirty_objects(self, raw: RawEvent) -> tuple[Dirty, ...]:
-        """Return the tables whose data ``raw`` has changed; its type is one of TRANSACTIONS."""
+        """Return the tables that ``raw``, an event of a type in TRANSACTIONS, has written."""
         if raw.catalog:
             return ()
         begins = raw.type == "ALLOC_WRITE_ID_EVENT"

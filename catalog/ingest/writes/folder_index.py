@@ -22,7 +22,7 @@ class FolderIndex:
 
     def __init__(self, stored: StoredFolders) -> None:
         self._stored = stored
-        self._ended: dict[bytes, None] = {}  # tables whose stored rows do not count
+        self._ended: dict[bytes, None] = {}  # tables: their stored rows do not count
         # By table and key: its folders, in place of the stored ones. One turn has changed them.
         self._changed: dict[bytes, dict[bytes, tuple[Folder, ...]]] = {}
         self._at: Any = SortedDict()  # the rows of ``_changed``: location: {row: None}

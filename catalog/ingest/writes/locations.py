@@ -384,7 +384,7 @@ def _bases_of(value: TableValue, location: str) -> Iterator[Folder]:
 
 
 def _elsewhere(block: Entry | None, table: TableValue, location: str) -> tuple[Folder, ...]:
-    """Return the partitions of ``block`` whose location is not in the folder of their table.
+    """Return each partition of ``block`` that lies outside the folder of its table.
 
     They are sorted.
     """

@@ -101,7 +101,7 @@ def test_order_that_waits_for_the_metastore_is_not_said_to_be_unanswered(
     finally:
         os.kill(hive.pid, signal.SIGCONT)
     assert done.returncode == 4
-    assert "refresh is not done after 1 s, and may still be done" in done.stderr
+    assert "refresh default is not done after 1 s, and may still be done" in done.stderr
 
 
 def test_order_that_was_carried_out_is_a_sentence() -> None:

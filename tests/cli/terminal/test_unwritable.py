@@ -1,4 +1,4 @@
-"""Commands whose standard output or error is closed, full or a pipe that nobody reads."""
+"""Commands that cannot print: standard output or error is closed, full, or a pipe nobody reads."""
 
 import shlex
 import subprocess
@@ -14,7 +14,7 @@ from topicast.tests.cli.processes import command
         (
             ">/dev/full",
             1,
-            "error: standard output cannot be written: No space left on device\n",
+            "error: the output cannot be written: No space left on device\n",
         ),
         (">&-", 0, ""),
         ("2>&-", 0, ""),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.statestore.permits import role_fault
+from topicast.statestore.members.permits import role_fault
 from topicast.statestore.replies import LIMITED_PEERS_MAX, REFUSAL_EVERY_S, RefusalLimiter
 from topicast.tests.statestore.hub_driver import HubDriver, hello, refused
 from topicast.topics.wire import decode
@@ -17,7 +17,7 @@ from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import HUB_ANSWERS
 from topicast.topics.wire.refusal import request_id
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "wire_v1.json"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "wire_v1.json"
 EVERYBODY = {f"{role.name} {channel.name}" for role in Role for channel in Channel}
 ON_CONTROL = {sender for sender in EVERYBODY if sender.endswith("CONTROL")}
 UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes first

@@ -1,11 +1,11 @@
-"""Permits: which well-formed messages a hub refuses, by who sends them on which channel."""
+"""Permits: what a client may be to a hub, and which messages a peer may send on which channel."""
 
 from typing import Final
 
-from ..topics.keys.clients import Client, ClientRole
-from ..topics.wire.header import PROTOCOL, PROTOCOL_MIN
-from ..topics.wire.messages.answers import LevelList, MessageTrace, NamedFacts, TableUses
-from ..topics.wire.messages.connection import (
+from ...topics.keys.clients import Client, ClientRole
+from ...topics.wire.header import PROTOCOL, PROTOCOL_MIN
+from ...topics.wire.messages.answers import LevelList, MessageTrace, NamedFacts, TableUses
+from ...topics.wire.messages.connection import (
     Bye,
     Channel,
     Hello,
@@ -14,11 +14,11 @@ from ..topics.wire.messages.connection import (
     Refused,
     Role,
 )
-from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
-from ..topics.wire.messages.fields import Message
-from ..topics.wire.messages.publishers import Announce, ClientList
-from ..topics.wire.messages.questions import HUB_ANSWERS, ReadWriter
-from ..topics.wire.messages.readers import (
+from ...topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.publishers import Announce, ClientList
+from ...topics.wire.messages.questions import HUB_ANSWERS, ReadWriter
+from ...topics.wire.messages.readers import (
     Cancel,
     CatchUp,
     Credit,
@@ -27,7 +27,7 @@ from ..topics.wire.messages.readers import (
     Join,
     ReaderStatus,
 )
-from ..topics.wire.refusal import Refusal, refuse
+from ...topics.wire.refusal import Refusal, refuse
 
 _EVERYWHERE: Final = (Bye, Refused)
 _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
