@@ -216,11 +216,9 @@ class Operator:
             try:
                 return catalogd.request(wanted, kind, timeout_s=self.timeout_s)
             except NotReady as error:
-                what = (
-                    f"catalogd at {self.welcome.catalog_address}: {' '.join((order, *arguments))}"
-                )
-                text = f"{what} is not done after {self.timeout_s:g} s, and may still be done"
-                raise NotReady(text) from error
+                words = " ".join((order, *arguments))
+                text = f"{words} is not done after {self.timeout_s:g} s, and may still be done"
+                raise NotReady(f"catalogd at {self.welcome.catalog_address}: {text}") from error
 
     @contextmanager
     def _catalog(self) -> Iterator[Conversation]:
